@@ -1,0 +1,1 @@
+"""The relay: fans agents' sessions out to dashboards and brings answers back."""

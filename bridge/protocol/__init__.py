@@ -1,0 +1,1 @@
+"""What relay and connector say to each other: messages and state machines, no I/O."""

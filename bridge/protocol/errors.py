@@ -1,0 +1,151 @@
+"""Every error that crosses the wire, with what each edge needs.
+
+BridgeError
+├── ParseError            -32700  400  bytes that are not JSON
+├── InvalidRequest        -32600  400  JSON that is no request, or at the wrong time
+├── MethodNotFound        -32601  404
+├── InvalidParams         -32602  400
+│   ├── UnknownOption             an option that the agent did not offer
+│   └── CwdNotAllowed             a folder outside the configured roots
+├── InternalError         -32603  500
+├── RequestCancelled      -32800  499
+├── AuthRequired          -32000  401
+│   └── TokenInvalid              expired, foreign, forged: 4401
+├── NotFound              -32002  404  unknown and foreign ids look the same
+├── NotAllowed            -32010  403  the role does not allow it
+├── RoundTripClosed       -32011  409  the question ended otherwise
+├── AgentUnavailable      -32012  409  no agent, several agents, or it is away
+├── StoreUnavailable      -32013  503  Redis does not answer
+├── Overloaded            -32014  503  a bound is reached; try later
+├── Replaced              -32015  409  another connector process holds the claim
+└── MessageTooBig         -32016  413
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class BridgeError(Exception):
+    """An error with a JSON-RPC code, an HTTP status, a close code and a stable reason word."""
+
+    code: ClassVar[int] = -32603
+    status: ClassVar[int] = 500
+    close_code: ClassVar[int] = 4400
+    reason: ClassVar[str] = "internal_error"
+
+    def __init__(self, message: str, **data: Any) -> None:
+        """Keep the sentence for people and the facts for programs."""
+        super().__init__(message)
+        self.message = message
+        self.data: dict[str, Any] = {"reason": self.reason, **data}
+
+    def as_object(self) -> dict[str, Any]:
+        """Give the JSON-RPC error object (JSON-RPC 2.0 section 5.1)."""
+        return {"code": self.code, "message": self.message, "data": self.data}
+
+
+class ParseError(BridgeError):
+    """The bytes are not JSON."""
+
+    code, status, close_code, reason = -32700, 400, 1007, "parse_error"
+
+
+class InvalidRequest(BridgeError):
+    """The JSON is not a JSON-RPC message, or it came at the wrong time."""
+
+    code, status, close_code, reason = -32600, 400, 1002, "invalid_request"
+
+
+class MethodNotFound(BridgeError):
+    """Nobody here answers this method."""
+
+    code, status, reason = -32601, 404, "method_not_found"
+
+
+class InvalidParams(BridgeError):
+    """The parameters are missing, of the wrong type or out of range."""
+
+    code, status, reason = -32602, 400, "invalid_params"
+
+
+class UnknownOption(InvalidParams):
+    """The answer names an option that the agent did not offer."""
+
+    reason = "unknown_option"
+
+
+class CwdNotAllowed(InvalidParams):
+    """The folder lies outside what the machine's owner allowed."""
+
+    reason = "cwd_not_allowed"
+
+
+class InternalError(BridgeError):
+    """Something broke here."""
+
+
+class RequestCancelled(BridgeError):
+    """The request was cancelled before it was answered."""
+
+    code, status, reason = -32800, 499, "cancelled"
+
+
+class AuthRequired(BridgeError):
+    """Nobody is signed in."""
+
+    code, status, close_code, reason = -32000, 401, 4401, "auth_required"
+
+
+class TokenInvalid(AuthRequired):
+    """The token is expired, foreign or forged."""
+
+    reason = "token_invalid"
+
+
+class NotFound(BridgeError):
+    """There is no such thing, or it belongs to another tenant."""
+
+    code, status, close_code, reason = -32002, 404, 4404, "not_found"
+
+
+class NotAllowed(BridgeError):
+    """The role does not allow it."""
+
+    code, status, close_code, reason = -32010, 403, 4403, "not_allowed"
+
+
+class RoundTripClosed(BridgeError):
+    """The question has ended already."""
+
+    code, status, reason = -32011, 409, "round_trip_closed"
+
+
+class AgentUnavailable(BridgeError):
+    """No agent can take this."""
+
+    code, status, reason = -32012, 409, "agent_unavailable"
+
+
+class StoreUnavailable(BridgeError):
+    """Redis does not answer; nothing was recorded."""
+
+    code, status, close_code, reason = -32013, 503, 1013, "store_unavailable"
+
+
+class Overloaded(BridgeError):
+    """A bound is reached; try again later."""
+
+    code, status, close_code, reason = -32014, 503, 1013, "overloaded"
+
+
+class Replaced(BridgeError):
+    """Another connector process holds the claim."""
+
+    code, status, close_code, reason = -32015, 409, 4409, "replaced"
+
+
+class MessageTooBig(BridgeError):
+    """The message is larger than the limit."""
+
+    code, status, close_code, reason = -32016, 413, 1009, "message_too_big"

@@ -1,0 +1,104 @@
+"""A question that needs a person: ``open → decided → closed``, one result, one judge.
+
+``decided`` is a proposal: the first answer that the relay recorded. Only the connector closes,
+with ``applied`` or ``void`` and its reason. Without a record there is no approval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from bridge.protocol.entry import Origin, RoundTrip
+from bridge.protocol.errors import InvalidParams, UnknownOption
+
+SUBJECT_LIMIT = 1 << 20  # bytes; above it a question can only be rejected from afar
+
+
+class State(StrEnum):
+    """Where a round-trip is."""
+
+    OPEN = "open"
+    DECIDED = "decided"  # an answer is recorded and on its way to the connector
+    CLOSED = "closed"
+
+
+class Result(StrEnum):
+    """How it closed."""
+
+    APPLIED = "applied"  # the agent got the answer
+    VOID = "void"  # the agent was told otherwise, or nothing
+
+
+class Reason(StrEnum):
+    """Why it closed; a closed list."""
+
+    DECIDED = "decided"
+    LOCAL = "local"  # answered at the connector: an editor or its terminal
+    RULE = "rule"
+    EXPIRED = "expired"
+    TURN_ENDED = "turn_ended"
+    CANCELLED = "cancelled"
+    AGENT_EXITED = "agent_exited"
+    REFUSED = "refused"  # the connector did not accept the decision; the question opens again
+    RESTARTED = "restarted"  # the connector began a new epoch
+
+
+class Outcome(StrEnum):
+    """What became of one attempt to decide."""
+
+    RECORDED = "recorded"
+    LATE = "late"  # another answer won, or it is past its end
+    CLOSED = "closed"
+    REFUSED = "refused"  # hash, option, role or signature
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel"):
+    """One person's answer to one question."""
+
+    id: str  # the round-trip
+    hash: str  # of the subject the person saw
+    answer: dict[str, Any]  # {"optionId": …} or {"action": …, "content": …}
+    decision_id: str  # made by the sender; the same id gives the same outcome
+
+
+class Resolved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The fields of ``_bridge/resolved``."""
+
+    id: str
+    result: Result
+    reason: Reason
+    answer: dict[str, Any] | None = None
+    by: Origin | None = None
+
+
+ACTIONS = frozenset({"accept", "decline", "cancel"})
+
+
+def hash_of(subject: str) -> str:
+    """Give the SHA-256 of a subject's UTF-8 bytes, in hex."""
+    return hashlib.sha256(subject.encode()).hexdigest()
+
+
+def check_answer(round_trip: RoundTrip, answer: dict[str, Any]) -> None:
+    """Refuse an answer that is none of what was offered; raises InvalidParams."""
+    if round_trip.kind == "permission":
+        option = answer.get("optionId")
+        if option not in round_trip.option_ids:
+            raise UnknownOption(f"unknown option {option!r}: one of {round_trip.option_ids}")
+    elif answer.get("action") not in ACTIONS:
+        raise InvalidParams(f"unknown action {answer.get('action')!r}: accept, decline or cancel")
+
+
+def result_for_agent(round_trip: RoundTrip, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """Give the result the agent gets: the option or the action, else cancelled (ACP v1)."""
+    if round_trip.kind == "permission":
+        if answer is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return {"outcome": {"outcome": "selected", "optionId": answer["optionId"]}}
+    if answer is None:
+        return {"action": "cancel"}
+    return {key: answer[key] for key in ("action", "content") if answer.get(key) is not None}
