@@ -1,0 +1,1 @@
+"""The agents a connector can run: how they are found, started and spoken to."""
