@@ -1,0 +1,1 @@
+"""Local clients of a connector: an editor on standard input and output."""
