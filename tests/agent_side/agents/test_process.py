@@ -17,7 +17,6 @@ from agent_side.agents.process import (
     AgentCommand,
     AgentError,
     AgentGone,
-    AgentProcess,
     AgentStartError,
     AgentTimeout,
 )
@@ -31,56 +30,17 @@ ALLOW_OR_REJECT = [
 QUESTION = {"toolCall": {"toolCallId": "c1", "title": "do it"}, "options": ALLOW_OR_REJECT}
 
 
-class Heard:
-    """Collects what a process tells, in order, and waits for what is wanted."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, object]] = []
-        self._changed = asyncio.Event()
-        self.process: AgentProcess
-
-    def tell(self, kind: str, what: object) -> None:
-        self.events.append((kind, what))
-        self._changed.set()
-
-    async def until(self, kind: str, count: int = 1) -> object:
-        async with asyncio.timeout(20):
-            while len(found := [w for k, w in self.events if k == kind]) < count:
-                self._changed.clear()
-                await self._changed.wait()
-        return found[count - 1]
-
-    def texts(self) -> list[str]:
-        updates = [jsonrpc.payload(w.params) for k, w in self.events if k == "notification"]
-        return [u["update"]["content"]["text"] for u in updates]
-
-
-def listen(command: AgentCommand) -> Heard:
-    heard = Heard()
-    heard.process = AgentProcess(
-        command,
-        on_request=lambda message: heard.tell("request", message),
-        on_notification=lambda message: heard.tell("notification", message),
-        on_exit=lambda code, tail: heard.tell("exit", (code, tail)),
-    )
-    return heard
-
-
 @pytest.fixture
-async def start(tmp_path):
+async def start(tmp_path, listen):
     """Start a fake agent with a script; it is stopped when the test ends."""
-    running = []
 
     async def started(**script):
         agent = FakeAgent(tmp_path / "agent", **script)
         heard = listen(agent.command(tmp_path))
-        running.append(heard.process)
         await heard.process.start()
         return agent, heard
 
-    yield started
-    for process in running:
-        await process.stop()
+    return started
 
 
 def program(tmp_path: Path, code: str) -> AgentCommand:
@@ -93,11 +53,6 @@ def program(tmp_path: Path, code: str) -> AgentCommand:
         ask_mode=None,
         login_hint="",
     )
-
-
-def prompt(heard: Heard, text: str = "go", session: str = "session-1") -> None:
-    params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
-    heard.process.start_call("session/prompt", params, lambda out: heard.tell("done", out))
 
 
 def gone(pid: int) -> bool:
@@ -129,7 +84,7 @@ async def test_initialize_tells_the_agent_what_we_can_and_cannot(start):
 async def test_the_end_of_a_turn_comes_after_its_last_update_and_before_a_late_one(start):
     turn = [{"chunks": 500, "text": "{i}"}, {"late": [{"chunks": 1, "text": "late"}]}]
     _, heard = await start(turns=[turn])
-    prompt(heard)
+    heard.prompt()
     await heard.until("notification", 501)
     kinds = [kind for kind, _ in heard.events]
     assert kinds.index("done") == 500
@@ -140,9 +95,9 @@ async def test_a_question_is_answered_under_the_id_zero(start, tmp_path):
     file = tmp_path / "out.txt"
     turn = [{"ask": QUESTION, "id": 0}, {"write": [str(file), "yes"], "if": "allow"}]
     agent, heard = await start(turns=[turn])
-    prompt(heard)
+    heard.prompt()
     question = await heard.until("request")
-    heard.process.respond(question.id, {"outcome": {"outcome": "selected", "optionId": "allow"}})
+    heard.answer(question, "allow")
     await heard.until("done")
     assert (question.id, agent.answers()[0]["outcome"]["optionId"]) == (0, "allow")
     assert file.read_text() == "yes"
@@ -151,7 +106,7 @@ async def test_a_question_is_answered_under_the_id_zero(start, tmp_path):
 async def test_questions_at_once_are_told_apart_by_string_ids(start):
     asks = [{"ask": QUESTION, "id": id_, "wait": False} for id_ in ("a", "b")]
     agent, heard = await start(turns=[[*asks, {"await": "a"}, {"await": "b"}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("request", 2)
     heard.process.respond("b", {"outcome": {"outcome": "selected", "optionId": "reject"}})
     heard.process.fail("a", MethodNotFound("no"))
@@ -162,7 +117,7 @@ async def test_questions_at_once_are_told_apart_by_string_ids(start):
 
 async def test_a_withdrawn_question_is_a_notification_and_cancel_ends_the_turn(start):
     _, heard = await start(turns=[[{"ask": QUESTION, "id": 0}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("request")
     heard.process.notify("session/cancel", {"sessionId": "session-1"})
     result = await heard.until("done")
@@ -195,7 +150,7 @@ async def test_a_call_that_is_not_answered_in_time_says_so_and_its_late_answer_i
 async def test_payloads_pass_as_the_bytes_they_came_as(start):
     raw = '{"jsonrpc":"2.0","method":"_x/y","params":{"b":1.10,"a":[ 1,  2 ],"new":{"é":null}}}'
     _, heard = await start(turns=[[{"raw": raw}]])
-    prompt(heard)
+    heard.prompt()
     message = await heard.until("notification")
     assert bytes(message.params).decode() == raw.partition('"params":')[2][:-1]
 
@@ -215,7 +170,7 @@ async def test_noise_is_counted_and_harms_nothing(start):
     noise = [{"noise": t} for t in ("Loading model…", "{broken", "[1,2]", "17", "", '{"level":1}')]
     partial = [{"partial": '{"jsonrpc":"2.0",'}, {"raw": '"method":"_x/z"}'}]
     _, heard = await start(turns=[[*noise, *partial, {"chunks": 1, "text": "still here"}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert heard.process.noise == 5
     assert [w.method for k, w in heard.events if k == "notification"] == ["_x/z", "session/update"]
@@ -224,7 +179,7 @@ async def test_noise_is_counted_and_harms_nothing(start):
 async def test_a_request_with_bad_params_is_refused_under_its_id(start):
     bad = '{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":[1]}'
     agent, heard = await start(turns=[[{"raw": bad}, {"await": 7}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert agent.answers()[7]["code"] == -32600
 
@@ -232,7 +187,7 @@ async def test_a_request_with_bad_params_is_refused_under_its_id(start):
 async def test_lone_surrogates_become_the_replacement_character(start):
     raw = r'{"jsonrpc":"2.0","method":"_x/y","params":{"t":"a\ud800b","pair":"\ud83d\ude00"}}'
     _, heard = await start(turns=[[{"raw": raw}]])
-    prompt(heard)
+    heard.prompt()
     message = await heard.until("notification")
     assert json.loads(bytes(message.params)) == {"t": "a\ufffdb", "pair": "😀"}
 
@@ -240,14 +195,14 @@ async def test_lone_surrogates_become_the_replacement_character(start):
 async def test_a_line_of_60_mb_is_delivered_whole(start):
     size = 60_000_000
     _, heard = await start(turns=[[{"big": size}, {"chunks": 1, "text": "after"}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert [len(text) for text in heard.texts()] == [size, len("after")]
 
 
 async def test_a_line_over_the_limit_is_skipped_and_counted(start):
     _, heard = await start(turns=[[{"big": LINE_LIMIT + 1}, {"chunks": 1, "text": "after"}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert (heard.texts(), heard.process.noise) == (["after"], 1)
 
@@ -255,7 +210,7 @@ async def test_a_line_over_the_limit_is_skipped_and_counted(start):
 async def test_a_last_line_without_line_feed_is_read(start):
     last = '{"jsonrpc":"2.0","method":"_x/last"}'
     _, heard = await start(turns=[[{"partial": last}, {"die": 0}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("exit")
     assert [w.method for k, w in heard.events if k == "notification"] == ["_x/last"]
 
@@ -263,14 +218,14 @@ async def test_a_last_line_without_line_feed_is_read(start):
 async def test_a_callback_that_raises_does_not_stop_the_reading(start, caplog):
     _, heard = await start(turns=[[{"chunks": 2}]])
     heard.process._on_notification = lambda message: 1 / 0
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert "could not be handled" in caplog.text
 
 
 async def test_stderr_never_blocks_the_agent(start):
     _, heard = await start(turns=[[{"stderr": f"{i} " + "e" * 4000} for i in range(200)]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("done")
     assert len(heard.process._child.tail) == 50
 
@@ -293,19 +248,19 @@ def test_lines_are_the_same_however_the_bytes_are_cut(lines, cuts):
 # Bad starts.
 
 
-async def test_a_program_that_is_not_installed_is_named(tmp_path):
+async def test_a_program_that_is_not_installed_is_named(listen, tmp_path):
     command = AgentCommand(**{**vars(program(tmp_path, "")), "argv": ("no-such-agent", "--acp")})
     with pytest.raises(AgentStartError, match="no-such-agent is not installed, or not on PATH"):
         await listen(command).process.start()
 
 
-async def test_a_folder_that_is_not_there_is_named(tmp_path):
+async def test_a_folder_that_is_not_there_is_named(listen, tmp_path):
     command = AgentCommand(**{**vars(program(tmp_path, "")), "cwd": tmp_path / "nowhere"})
     with pytest.raises(AgentStartError, match="nowhere: No such file or directory"):
         await listen(command).process.start()
 
 
-async def test_an_agent_that_dies_at_start_is_quoted_with_the_way_to_try(tmp_path):
+async def test_an_agent_that_dies_at_start_is_quoted_with_the_way_to_try(listen, tmp_path):
     heard = listen(program(tmp_path, "import sys; sys.exit('no key: set ACME_KEY')"))
     with pytest.raises(AgentStartError) as caught:
         await heard.process.start()
@@ -314,7 +269,7 @@ async def test_an_agent_that_dies_at_start_is_quoted_with_the_way_to_try(tmp_pat
     assert heard.events == []
 
 
-async def test_a_program_that_is_no_agent_is_quoted_from_its_stdout(tmp_path):
+async def test_a_program_that_is_no_agent_is_quoted_from_its_stdout(listen, tmp_path):
     heard = listen(program(tmp_path, "print('usage: tool FILE')"))
     with pytest.raises(AgentStartError, match="it said: usage: tool FILE"):
         await heard.process.start()
@@ -328,7 +283,7 @@ async def test_a_program_that_is_no_agent_is_quoted_from_its_stdout(tmp_path):
     ],
     ids=["version", "error"],
 )
-async def test_an_answer_to_initialize_that_we_cannot_use_is_told(tmp_path, script, words):
+async def test_an_answer_to_initialize_that_we_cannot_use_is_told(listen, tmp_path, script, words):
     heard = listen(FakeAgent(tmp_path / "agent", **script).command(tmp_path))
     with pytest.raises(AgentStartError, match=words):
         await heard.process.start()
@@ -341,7 +296,7 @@ async def test_an_answer_to_initialize_that_we_cannot_use_is_told(tmp_path, scri
 async def test_an_agent_that_dies_in_a_turn_ends_the_call_first_then_says_its_last_words(start):
     turn = [{"chunks": 1}, {"stderr": "out of memory"}, {"die": 3}]
     _, heard = await start(turns=[turn])
-    prompt(heard)
+    heard.prompt()
     code, tail = await heard.until("exit")
     assert [kind for kind, _ in heard.events] == ["notification", "done", "exit"]
     assert isinstance(heard.events[1][1], AgentGone)
@@ -351,14 +306,14 @@ async def test_an_agent_that_dies_in_a_turn_ends_the_call_first_then_says_its_la
 
 async def test_a_signal_that_ends_the_agent_is_its_exit_code(start):
     _, heard = await start(turns=[[{"signal": int(signal.SIGSEGV)}]])
-    prompt(heard)
+    heard.prompt()
     code, _ = await heard.until("exit")
     assert code == -signal.SIGSEGV
 
 
 async def test_after_the_end_calls_fail_and_messages_go_nowhere(start):
     _, heard = await start(turns=[[{"die": 0}]])
-    prompt(heard)
+    heard.prompt()
     await heard.until("exit")
     heard.process.notify("session/cancel", {})
     heard.process.respond(0, {})
@@ -396,7 +351,7 @@ for line in sys.stdin:
 """
 
 
-async def test_what_an_agent_started_ends_with_it_though_it_holds_the_pipes(tmp_path):
+async def test_what_an_agent_started_ends_with_it_though_it_holds_the_pipes(listen, tmp_path):
     heard = listen(program(tmp_path, CHATTY_PARENT))
     result = await heard.process.start()
     await heard.process.stop()
