@@ -1,0 +1,267 @@
+"""The command ``chimera-relay``: serve, token, link, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bridge.relay import Relay
+    from bridge.server import RelayServer
+    from bridge.settings import Settings
+
+ROLES = ("viewer", "approver", "operator", "admin")
+FAULT = 1
+WRONG_USE = 2  # as argparse has it
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_TTL = re.compile(r"(\d{1,9})([smhd])")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; gives the process's exit code."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return int(chosen.run(chosen))
+    except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAULT
+
+
+def seconds(text: str) -> int:
+    """Read a lifetime such as 90s, 15m, 8h or 30d."""
+    match = _TTL.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no lifetime: write 90s, 15m, 8h or 30d")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="chimera-relay",
+        description="The relay between coding agents and the people who answer them. "
+        "Settings are environment variables named BRIDGE_*; see docs/settings.md.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    _add_serve(commands)
+    _add_token(commands)
+    _add_link(commands)
+    doctor = commands.add_parser("doctor", help="check settings, keys, store, port and page")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+class _Command(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+
+
+class _Version(argparse.Action):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib import metadata
+
+        print(f"chimera-relay {metadata.version('chimera-bridge')}")
+        parser.exit()
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="run the relay")
+    serve.set_defaults(run=_serve)
+    serve.add_argument("--host", help="the address to listen on (BRIDGE_HOST, else 127.0.0.1)")
+    serve.add_argument("--port", help="the port, 0 for a free one (BRIDGE_PORT, else 8787)")
+    serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
+    serve.add_argument("--link", action="store_true", help="print a sign-in link at start")
+
+
+def _add_token(commands: Any) -> None:
+    token = commands.add_parser("token", help="print a token for a person or an agent")
+    token.set_defaults(run=_token)
+    token.add_argument("--kind", required=True, choices=("person", "agent"))
+    token.add_argument("--subject", required=True, help="who it speaks for: alice, build-03")
+    _add_whose(token, role_for="a person's role (default: viewer)", role=None)
+    token.add_argument(
+        "--ttl",
+        type=seconds,
+        metavar="TIME",
+        help="how long it is valid: 90s, 15m, 8h, 30d (default: 15m for a person, 30d for an agent)",
+    )
+
+
+def _add_link(commands: Any) -> None:
+    link = commands.add_parser(
+        "link", help="print a link that signs a browser in once, within ten minutes"
+    )
+    link.set_defaults(run=_link)
+    link.add_argument("--subject", default=None, help="who signs in (default: this user)")
+    _add_whose(link, role_for="their role (default: admin)", role="admin")
+
+
+def _add_whose(parser: argparse.ArgumentParser, *, role_for: str, role: str | None) -> None:
+    parser.add_argument("--tenant", default="default", help="whose data (default: default)")
+    parser.add_argument("--role", choices=ROLES, default=role, help=role_for)
+
+
+# The commands; each gives its exit code.
+
+
+def _serve(chosen: argparse.Namespace) -> int:
+    settings = _settings(
+        host=chosen.host, port=chosen.port, tls_cert=chosen.tls_cert, tls_key=chosen.tls_key
+    )
+    if settings is None:
+        return WRONG_USE
+    from bridge import logs
+    from bridge.protocol.errors import BridgeError
+    from bridge.server import PortUnavailable, listen
+
+    logs.configure(settings.log_format, settings.log_level)
+    try:
+        listener = listen(settings.host, settings.port)
+        port = int(listener.getsockname()[1])
+        _run(_serving(settings, listener, port, link=chosen.link))
+    except (BridgeError, PortUnavailable, OSError, RuntimeError) as error:
+        return _fault(str(error))
+    return 0
+
+
+async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) -> None:
+    from bridge.server import Running, serve
+
+    tasks: list[asyncio.Task[None]] = []
+
+    def started(relay: Relay, _server: RelayServer) -> None:
+        Running(settings.state_dir).write(settings.reachable_at(port))
+        print(f"relay listening on {settings.address(port)}", flush=True)
+        if link:
+            tasks.append(asyncio.create_task(_print_link(relay, settings.reachable_at(port))))
+
+    await serve(settings, listener, started)
+
+
+async def _print_link(relay: Relay, url: str) -> None:
+    from bridge.protocol.acp import Role
+
+    secret = await relay.logins.make_link(tenant="default", subject=_user(), role=Role.ADMIN)
+    print(f"sign in within ten minutes: {sign_in_url(url, secret)}", flush=True)
+
+
+def sign_in_url(url: str, secret: str) -> str:
+    """Give the address that signs a browser in; the secret is in the part that is never sent."""
+    return f"{url}/#signin={secret}"
+
+
+def _token(chosen: argparse.Namespace) -> int:
+    settings = _settings()
+    if settings is None:
+        return WRONG_USE
+    from bridge.protocol.acp import Role
+    from bridge.protocol.errors import BridgeError
+    from bridge.tokens import Tokens
+
+    try:
+        tokens = Tokens(settings.keys_folder)
+        role = Role.parse(chosen.role or "viewer")
+        print(tokens.issue(chosen.kind, chosen.subject, chosen.tenant, role, chosen.ttl))
+    except BridgeError as error:
+        print(f"chimera-relay: {error}", file=sys.stderr)
+        return WRONG_USE
+    except OSError as error:
+        return _fault(f"the signing keys cannot be used: {error}")
+    return 0
+
+
+def _link(chosen: argparse.Namespace) -> int:
+    settings = _settings()
+    if settings is None:
+        return WRONG_USE
+    from bridge.protocol.errors import BridgeError, InvalidParams
+    from bridge.server import Running
+
+    url = Running(settings.state_dir).url() or settings.reachable_at(settings.port)
+    try:
+        secret = asyncio.run(_make_link(settings, chosen))
+    except InvalidParams as error:
+        print(f"chimera-relay: {error}", file=sys.stderr)
+        return WRONG_USE
+    except BridgeError as error:
+        return _fault(str(error))
+    print(sign_in_url(settings.public_url or url, secret))
+    return 0
+
+
+async def _make_link(settings: Settings, chosen: argparse.Namespace) -> str:
+    from bridge.login import Logins
+    from bridge.protocol.acp import Role
+    from bridge.redis import Store
+    from bridge.relay import running_store_url
+
+    store = Store.open(running_store_url(settings))
+    try:
+        return await Logins(store).make_link(
+            tenant=chosen.tenant, subject=chosen.subject or _user(), role=Role.parse(chosen.role)
+        )
+    finally:
+        await store.aclose()
+
+
+def _doctor(_chosen: argparse.Namespace) -> int:
+    settings = _settings()
+    if settings is None:
+        return FAULT
+    from bridge.doctor import examine
+
+    findings = asyncio.run(examine(settings))
+    for finding in findings:
+        print(finding)
+    return FAULT if any(not finding.fine for finding in findings) else 0
+
+
+def _settings(**given: Any) -> Settings | None:
+    from bridge.settings import SettingsInvalid, load, unknown_settings
+
+    try:
+        unknown = unknown_settings(os.environ)
+        if unknown:
+            raise SettingsInvalid("; ".join(unknown))
+        return load(**given)
+    except SettingsInvalid as error:
+        print(f"chimera-relay: {error}", file=sys.stderr)
+        return None
+
+
+def _run(work: Any) -> None:
+    if sys.platform == "win32":
+        asyncio.run(work)
+        return
+    import uvloop
+
+    uvloop.run(work)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return "admin"
+
+
+def _fault(sentence: str) -> int:
+    print(f"chimera-relay: {sentence}", file=sys.stderr)
+    return FAULT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""What keeps a relay from running on this machine, one line each with the remedy."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge.endpoints.page import STATIC
+from bridge.protocol.errors import StoreUnavailable
+from bridge.redis import Store
+from bridge.relay import running_store_url
+from bridge.server import PortUnavailable, Running, listen
+from bridge.settings import Settings
+from bridge.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    fine: bool
+    sentence: str
+
+    def __str__(self) -> str:
+        """Write the line a person reads."""
+        return f"{'ok   ' if self.fine else 'FAILS'} {self.what}: {self.sentence}"
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Look at everything a relay with these settings needs."""
+    return [
+        Finding("settings", True, f"state in {settings.state_dir}"),  # noqa: FBT003
+        *[await _look(what, check, settings) for what, check in _CHECKS],
+    ]
+
+
+async def _look(
+    what: str, check: Callable[[Settings], Awaitable[str]], settings: Settings
+) -> Finding:
+    try:
+        return Finding(what, fine=True, sentence=await check(settings))
+    except (StoreUnavailable, PortUnavailable, OSError) as error:
+        return Finding(what, fine=False, sentence=str(error))
+
+
+async def _keys(settings: Settings) -> str:
+    folder = settings.keys_folder
+    keys = Tokens(folder).public_keys()
+    for path in folder.glob("*.pem"):
+        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise PermissionError(f"others can read {path}: run chmod 600 {path}")
+    return f"{len(keys)} in {folder}"
+
+
+async def _store(settings: Settings) -> str:
+    if settings.redis_url is None and not _runs(settings):
+        from bridge.embedded import EmbeddedValkey
+
+        embedded = EmbeddedValkey(settings.store_folder)
+        url = embedded.start()
+        try:
+            return await _check(url)
+        finally:
+            embedded.stop()
+    return await _check(running_store_url(settings))
+
+
+async def _check(url: str) -> str:
+    store = Store.open(url)
+    try:
+        await store.check()
+    finally:
+        await store.aclose()
+    return f"{store.address} answers and takes writes"
+
+
+async def _port(settings: Settings) -> str:
+    try:
+        listen(settings.host, settings.port).close()
+    except PortUnavailable:
+        if not _runs(settings):
+            raise
+        return f"a relay of this state folder runs, process {Running(settings.state_dir).pid()}"
+    return f"{settings.port} is free on {settings.host}"
+
+
+async def _page(_settings: Settings) -> str:
+    if not Path(STATIC / "index.html").is_file():
+        raise FileNotFoundError("not built: run ./dev setup in a checkout, or install the wheel")
+    return "built"
+
+
+def _runs(settings: Settings) -> bool:
+    return Running(settings.state_dir).pid() is not None
+
+
+_CHECKS = (("keys", _keys), ("store", _store), ("port", _port), ("page", _page))

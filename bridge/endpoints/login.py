@@ -1,0 +1,127 @@
+"""Signing in with a one-time link, signing out, and tickets for websockets."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Request, Response
+
+from bridge.endpoints import TheRelay, Viewer, shapes
+from bridge.endpoints.body import StrictRoute
+from bridge.identity import (
+    LOOPBACK_COOKIE,
+    SECURE_COOKIE,
+    cookie_of,
+    refuse_token_in_url,
+    require_own_origin,
+)
+from bridge.login import LOGIN_SECONDS, TICKET_SECONDS, Login
+from bridge.origins import host_of, is_loopback, is_secure
+from bridge.protocol.errors import AuthRequired, NotAllowed
+from bridge.relay import Relay
+
+router = APIRouter(
+    prefix="/api",
+    route_class=StrictRoute,
+    tags=["sign-in"],
+    responses={
+        401: {"model": shapes.Failure, "description": "the link or cookie is not valid"},
+        403: {"model": shapes.Failure, "description": "a foreign page, or plain http"},
+    },
+)
+
+# The first word of a User-Agent that tells people which of their devices it is.
+_DEVICES = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("CrOS", "Chromebook"),
+    ("Macintosh", "Mac"),
+    ("Windows", "Windows"),
+    ("Linux", "Linux"),
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@router.post("/sign-in")
+async def sign_in(
+    relay: TheRelay, request: Request, response: Response, body: shapes.SignIn
+) -> shapes.Me:
+    """Spend the secret of a sign-in link: sets the cookie of this browser."""
+    refuse_token_in_url(request)
+    origin = _origin_for_cookie(relay, request)
+    device = _CONTROL.sub("", body.device).strip() or _device(request.headers.get("user-agent", ""))
+    try:
+        secret, login = await relay.logins.sign_in(body.secret, device)
+    except AuthRequired:
+        relay.metrics.count("sign_ins_total", result="refused")
+        raise
+    relay.metrics.count("sign_ins_total", result="signed_in")
+    _set_cookie(response, origin, secret)
+    return _me(relay, login)
+
+
+@router.post("/sign-out", status_code=204)
+async def sign_out(relay: TheRelay, request: Request) -> Response:
+    """End this browser's login and every connection that lives from it."""
+    response = Response(status_code=204)
+    secret = cookie_of(request)
+    if secret is not None:
+        require_own_origin(relay, request)
+        relay.identities.closed(await relay.logins.end(secret))
+    response.delete_cookie(SECURE_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
+    response.delete_cookie(LOOPBACK_COOKIE, path="/", httponly=True, samesite="strict")
+    return response
+
+
+@router.post("/ticket")
+async def ticket(relay: TheRelay, request: Request, viewer: Viewer) -> shapes.Ticket:
+    """Give a ticket for ``/acp?ticket=``: once, within 30 seconds, from the same origin."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        raise NotAllowed("a ticket is bound to a page: the request must carry its Origin")
+    secret = await relay.logins.make_ticket(viewer, origin)
+    return shapes.Ticket(ticket=secret, expires_in=TICKET_SECONDS)
+
+
+def _origin_for_cookie(relay: Relay, request: Request) -> str:
+    origin = request.headers.get("origin", "")
+    if is_secure(origin) or is_loopback(origin):
+        require_own_origin(relay, request)
+        return origin
+    if origin.startswith("http://") and host_of(origin):
+        raise NotAllowed(
+            "sign-in over plain http works only on the relay's own machine: open it by https; "
+            "set BRIDGE_TLS_CERT and BRIDGE_TLS_KEY, or put a proxy with TLS in front",
+            reason="https_required",
+        )
+    require_own_origin(relay, request)  # raises: no origin, or none of ours
+    return origin
+
+
+def _set_cookie(response: Response, origin: str, secret: str) -> None:
+    secure = is_secure(origin)
+    response.set_cookie(
+        SECURE_COOKIE if secure else LOOPBACK_COOKIE,
+        secret,
+        max_age=LOGIN_SECONDS,
+        path="/",
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _me(relay: Relay, login: Login) -> shapes.Me:
+    return shapes.Me(
+        subject=login.subject,
+        tenant=login.tenant,
+        role=login.role,
+        device=login.device,
+        kind="person",
+        relay=shapes.RelayCard(version=relay.version, node=relay.node),
+    )
+
+
+def _device(user_agent: str) -> str:
+    return next((name for word, name in _DEVICES if word in user_agent), "browser")

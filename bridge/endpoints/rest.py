@@ -1,0 +1,209 @@
+"""The REST API: what a dashboard shows and does, for scripts and for the page's older pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Response
+
+from bridge.endpoints import Approver, Operator, TheRelay, Viewer, shapes
+from bridge.endpoints.body import StrictRoute
+from bridge.log import Log
+from bridge.protocol import acp
+from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.entry import timestamp
+from bridge.protocol.errors import InvalidParams
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.round_trip import Decision
+
+PAGE_LIMIT = 1000  # entries of one page of a log
+
+# From a remote client only these fields go down; the connector checks them again.
+MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, optional
+    acp.PROMPT: (("prompt",), ()),
+    acp.CANCEL: ((), ()),
+    acp.SET_MODE: (("modeId",), ()),
+    acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
+}
+
+SessionId = Annotated[str, Path(alias="id", description="the session's public id")]
+RoundTripId = Annotated[str, Path(alias="id", description="the question's id")]
+
+router = APIRouter(
+    prefix="/api",
+    route_class=StrictRoute,
+    tags=["rest"],
+    responses={
+        401: {"model": shapes.Failure, "description": "nobody is signed in"},
+        403: {"model": shapes.Failure, "description": "the role does not allow it"},
+        503: {"model": shapes.Failure, "description": "the store does not answer"},
+    },
+)
+_MISSING: dict[int | str, dict[str, Any]] = {
+    400: {"model": shapes.Failure, "description": "the request is not well formed"},
+    404: {"model": shapes.Failure, "description": "there is no such thing"},
+}
+
+
+@router.get("/me")
+async def me(relay: TheRelay, viewer: Viewer) -> shapes.Me:
+    """Tell who is asking."""
+    return shapes.Me(
+        subject=viewer.subject,
+        tenant=viewer.tenant,
+        role=str(viewer.role),
+        device=viewer.device,
+        kind=viewer.kind,
+        relay=shapes.RelayCard(version=relay.version, node=relay.node),
+    )
+
+
+@router.get("/agents", response_model=shapes.Agents, response_model_exclude_none=True)
+async def agents(relay: TheRelay, viewer: Viewer) -> Payload:
+    """List the tenant's agents."""
+    return {"agents": [one.as_json() for one in await relay.agents.list(viewer.tenant)]}
+
+
+@router.get("/sessions", response_model=shapes.Sessions, response_model_exclude_none=True)
+async def sessions(relay: TheRelay, viewer: Viewer) -> Payload:
+    """List the tenant's sessions, the newest first."""
+    return {"sessions": [one.as_json() for one in await relay.sessions.list(viewer.tenant)]}
+
+
+@router.get(
+    "/sessions/{id}",
+    response_model=shapes.Session,
+    response_model_exclude_none=True,
+    responses=_MISSING,
+)
+async def session(relay: TheRelay, viewer: Viewer, session_id: SessionId) -> Payload:
+    """Give one session."""
+    return (await relay.sessions.get(viewer.tenant, session_id)).as_json()
+
+
+@router.get(
+    "/sessions/{id}/log",
+    response_class=Response,
+    responses={200: {"model": shapes.LogPage}, **_MISSING},
+)
+async def log(
+    relay: TheRelay,
+    viewer: Viewer,
+    session_id: SessionId,
+    before: Annotated[str | None, Query(description="give what came before this cursor")] = None,
+    after: Annotated[str | None, Query(description="give what came after this cursor")] = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 200,
+) -> Response:
+    """Give a page of a session's log: the newest one unless a cursor is named."""
+    if before is not None and after is not None:
+        raise InvalidParams("name before or after, not both")
+    await relay.sessions.get(viewer.tenant, session_id)  # raises NotFound
+    held = _Held(relay.log, viewer.tenant, session_id)
+    if after is not None:
+        page = await held.after(Cursor.parse(after), limit)
+    else:
+        page = await held.before(Cursor.parse(before) if before else None, limit)
+    return Response(page, media_type="application/json")
+
+
+@router.post(
+    "/sessions/{id}/mail", status_code=202, response_model=shapes.MailSent, responses=_MISSING
+)
+async def send_mail(
+    relay: TheRelay, operator: Operator, session_id: SessionId, body: shapes.SendMail
+) -> Payload:
+    """Send a prompt, a cancel or a setting to a session's agent."""
+    found = await relay.sessions.get(operator.tenant, session_id)
+    message = {"method": body.method, "params": mail_params(body.method, body.params, session_id)}
+    n = await relay.mailbox.send(
+        operator.tenant, found.agent, body.mail_id, operator.origin, message, None
+    )
+    relay.metrics.count("mail_total", method=body.method)
+    return {"mailId": body.mail_id, "n": n}
+
+
+@router.get(
+    "/mail/{id}", response_model=shapes.MailOutcome, response_model_exclude_none=True
+)
+async def mail(
+    relay: TheRelay, viewer: Viewer, mail_id: Annotated[str, Path(alias="id")]
+) -> Payload:
+    """Tell what became of a message; kept for ten minutes after it was done."""
+    done = await relay.mailbox.outcome(viewer.tenant, mail_id)
+    if done is None:
+        return {"state": "queued"}
+    return {"state": "done", "result": done.result, "error": done.error}
+
+
+@router.get("/round-trips", response_model=shapes.RoundTrips, response_model_exclude_none=True)
+async def round_trips(
+    relay: TheRelay,
+    viewer: Viewer,
+    state: Literal["open", "all"] = "open",
+    session_id: Annotated[str | None, Query(alias="sessionId")] = None,
+) -> Payload:
+    """List the questions that are open, or all that are still known."""
+    found = await relay.round_trips.list(
+        viewer.tenant, open_only=state == "open", session_id=session_id
+    )
+    return {"roundTrips": [one.as_json() for one in found]}
+
+
+@router.post(
+    "/round-trips/{id}/decision",
+    response_model=shapes.Decided,
+    response_model_exclude_none=True,
+    responses=_MISSING,
+)
+async def decide(
+    relay: TheRelay, approver: Approver, round_trip_id: RoundTripId, body: shapes.Decide
+) -> Payload:
+    """Answer a question; the first answer is recorded, later ones are told who won."""
+    decision = Decision(round_trip_id, body.hash, body.answer, body.decision_id)
+    decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin)
+    relay.metrics.count("decisions_total", state=str(decided.state))
+    return {
+        "state": str(decided.state),
+        "by": None if decided.by is None else msgspec.to_builtins(decided.by),
+        "reason": decided.reason,
+        "at": timestamp(decided.at),
+    }
+
+
+def mail_params(method: str, params: Payload, session_id: str) -> Payload:
+    """Give the parameters that go down for a session; raises InvalidParams naming a missing one."""
+    needed, optional = MAIL_FIELDS[method]
+    for name in needed:
+        if name not in params:
+            raise InvalidParams(f"{method} needs {name} in params")
+    taken = {name: params[name] for name in (*needed, *optional) if name in params}
+    return {"sessionId": session_id, **taken}
+
+
+class _Held:
+    """A session's log as pages of JSON, entries byte for byte as they are stored."""
+
+    def __init__(self, log: Log, tenant: str, session_id: str) -> None:
+        self._log = log
+        self._place = (tenant, session_id)
+
+    async def after(self, cursor: Cursor, limit: int) -> bytes:
+        entries = await self._log.read(*self._place, cursor, limit)
+        last = await self._log.last(*self._place)
+        return await self._page(entries, last, more=bool(entries) and entries[-1][0] < last)
+
+    async def before(self, cursor: Cursor | None, limit: int) -> bytes:
+        entries = await self._log.read_before(*self._place, cursor, limit)
+        last = await self._log.last(*self._place)
+        return await self._page(entries, last, more=None)
+
+    async def _page(
+        self, entries: list[tuple[Cursor, bytes]], last: Cursor, *, more: bool | None
+    ) -> bytes:
+        first = await self._log.first(*self._place)
+        if more is None:
+            more = bool(entries) and entries[0][0] > (first or START)
+        facts = {"first": None if first is None else str(first), "last": str(last), "more": more}
+        joined = b",".join(text for _, text in entries)
+        return b'{"entries":[' + joined + b"]," + msgspec.json.encode(facts)[1:]

@@ -1,0 +1,224 @@
+"""The JSON bodies of the REST API, as OpenAPI shows them; times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
+class Shape(BaseModel):
+    """A body whose names are camelCase on the wire."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class Attachment(Shape):
+    """Whether an agent is reachable, why, and since when."""
+
+    state: str
+    reason: str
+    since: str | None = None
+    last_seen: str | None = None
+
+
+class Agent(Shape):
+    """An agent and the machine it runs on."""
+
+    id: str
+    name: str
+    title: str = ""
+    version: str = ""
+    host: str = ""
+    os: str = ""
+    roots: list[str] = []
+    modes: list[str] = []
+    capabilities: dict[str, Any] = {}
+    login: str = ""
+    epoch: int
+    attachment: Attachment
+
+
+class Agents(Shape):
+    """The agents of the tenant."""
+
+    agents: list[Agent]
+
+
+class Session(Shape):
+    """One conversation with an agent."""
+
+    session_id: str
+    agent: str
+    title: str = ""
+    cwd: str = ""
+    state: str
+    modes: dict[str, Any] | None = None
+    models: dict[str, Any] | None = None
+    config_options: list[Any] | None = None
+    usage: dict[str, Any] | None = None
+    cursor: str
+    created_at: str
+    updated_at: str
+    open: list[str]
+    attachment: Attachment
+
+
+class Sessions(Shape):
+    """The sessions of the tenant, the newest first."""
+
+    sessions: list[Session]
+
+
+class LogPage(Shape):
+    """A page of a session's log, the oldest entry first."""
+
+    entries: list[dict[str, Any]]
+    first: str | None = Field(default=None, description="the oldest entry that is held")
+    last: str = Field(description="the newest entry that is held; 0:0 when there is none")
+    more: bool = Field(description="whether there is more in the direction that was asked for")
+
+
+class By(Shape):
+    """Who answered."""
+
+    subject: str
+    tenant: str = ""
+    device: str = ""
+    door: str = ""
+
+
+class DecisionMade(Shape):
+    """The answer that was recorded first."""
+
+    answer: dict[str, Any]
+    by: By
+    at: str
+    decision_id: str
+
+
+class RoundTrip(Shape):
+    """A question of an agent and what became of it."""
+
+    id: str
+    session_id: str
+    agent: str
+    kind: str
+    subject: str = Field(description="JSON text: exactly what will run")
+    hash: str
+    option_ids: list[str] = []
+    risk: str
+    state: str
+    asked_at: str
+    expires_at: str | None = None
+    decision: DecisionMade | None = None
+    result: str | None = None
+    reason: str | None = None
+    by: By | None = None
+    answer: dict[str, Any] | None = None
+    closed_at: str | None = None
+    tool_call_id: str | None = None
+
+
+class RoundTrips(Shape):
+    """Questions, the newest first."""
+
+    round_trips: list[RoundTrip]
+
+
+class Decide(Shape):
+    """One person's answer to a question."""
+
+    hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
+        description="the SHA-256 of the subject that was shown"
+    )
+    answer: dict[str, Any] = Field(description='{"optionId": …} or {"action": …, "content": …}')
+    decision_id: Id = Field(description="made by the sender; the same one gives the same outcome")
+
+
+class Decided(Shape):
+    """What became of an answer; recorded is a proposal, the connector closes the question."""
+
+    state: Literal["recorded", "late", "closed", "refused"]
+    by: By | None = None
+    reason: str | None = None
+    at: str
+
+
+class SendMail(Shape):
+    """A message for the agent of a session."""
+
+    mail_id: Id = Field(description="made by the sender; the same one is delivered once")
+    method: Literal[
+        "session/prompt", "session/cancel", "session/set_mode", "session/set_config_option"
+    ]
+    params: dict[str, Any] = {}
+
+
+class MailSent(Shape):
+    """A message that is stored and on its way."""
+
+    mail_id: str
+    n: int
+
+
+class MailOutcome(Shape):
+    """Whether a message was done; queued also when it is not known here."""
+
+    state: Literal["queued", "done"]
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+class RelayCard(Shape):
+    """The relay process that answered."""
+
+    version: str
+    node: str
+
+
+class Me(Shape):
+    """Who is asking, as the relay sees it."""
+
+    subject: str
+    tenant: str
+    role: str
+    device: str
+    kind: str
+    relay: RelayCard
+    signed: Literal["off"] = "off"
+
+
+class SignIn(Shape):
+    """The secret of a one-time link."""
+
+    secret: Annotated[str, Field(min_length=1, max_length=256)]
+    device: Annotated[str, Field(max_length=64)] = Field(
+        default="", description="how to call this browser; else what its User-Agent says"
+    )
+
+
+class Ticket(Shape):
+    """What opens one websocket of this page within 30 seconds."""
+
+    ticket: str
+    expires_in: int = Field(description="seconds")
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong: a JSON-RPC code, a sentence, and a word that stays the same."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: int
+    message: str
+    reason: str
+
+
+class Failure(BaseModel):
+    """The body of every failed request."""
+
+    error: ErrorDetail

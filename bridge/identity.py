@@ -1,0 +1,202 @@
+"""Who a connection speaks for: from a token, a one-use ticket or the page's cookie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote_plus
+
+from starlette.requests import HTTPConnection
+
+from bridge.protocol.acp import Role
+from bridge.protocol.entry import Origin
+from bridge.protocol.errors import AuthRequired, InvalidRequest, NotAllowed, TokenInvalid
+
+if TYPE_CHECKING:
+    from bridge.relay import Relay
+
+Kind: TypeAlias = Literal["person", "agent"]
+SUBPROTOCOLS: dict[Kind, str] = {"person": "acp.v1", "agent": "chimera.uplink.v1"}
+BEARER_SUBPROTOCOL = "bearer."
+SECURE_COOKIE = "__Host-bridge"
+LOOPBACK_COOKIE = "bridge_local"  # browsers take no Secure cookie over plain http
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_TOKEN = re.compile(r"eyJ[\w-]{5,}\.[\w-]*\.")  # how every JWT begins
+_TOKEN_NAMES = frozenset({"token", "access_token", "bearer", "jwt", "auth", "authorization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A subject with its tenant and role, as authentication found it."""
+
+    kind: Kind
+    tenant: str
+    subject: str
+    role: Role
+    token_id: str
+    device: str = ""
+    door: str = ""  # page, acp, rest, uplink
+    expires_at: int | None = None  # Unix milliseconds
+
+    @property
+    def origin(self) -> Origin:
+        """Who causes what this identity sends down."""
+        return Origin(self.subject, self.tenant, self.device, self.door)
+
+    def require(self, role: Role) -> None:
+        """Raise NotAllowed unless the role suffices."""
+        if self.role < role:
+            raise NotAllowed(
+                f"not allowed: this needs the role {role}, {self.subject} is {self.role} "
+                f"in {self.tenant}",
+                role=str(self.role),
+                needed=str(role),
+            )
+
+
+class Identities:
+    """The open connections of this process by the login or token they live from."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._watchers: dict[str, dict[int, Callable[[], None]]] = {}
+        self._count = 0
+
+    def watch(self, token_id: str, on_closed: Callable[[], None]) -> Callable[[], None]:
+        """Call back once when the login or token ends; the result stops watching."""
+        self._count += 1
+        number = self._count
+        self._watchers.setdefault(token_id, {})[number] = on_closed
+
+        def stop() -> None:
+            watchers = self._watchers.get(token_id, {})
+            watchers.pop(number, None)
+            if not watchers:
+                self._watchers.pop(token_id, None)
+
+        return stop
+
+    def closed(self, token_id: str) -> int:
+        """End every connection that lives from it; gives how many there were."""
+        watchers = self._watchers.pop(token_id, {})
+        for on_closed in list(watchers.values()):
+            on_closed()
+        return len(watchers)
+
+
+async def identify(
+    relay: Relay, connection: HTTPConnection, *, kind: Kind
+) -> tuple[Identity, str | None]:
+    """Find who a request speaks for and the websocket subprotocol to accept.
+
+    Raises AuthRequired, TokenInvalid (401) or NotAllowed (403), before any 101.
+    """
+    refuse_token_in_url(connection)
+    subprotocol = _subprotocol(connection, kind)
+    token = _bearer(connection)
+    if token is not None:
+        return relay.tokens.verify(token, kind, door=_door(connection, kind)), subprotocol
+    if kind == "person":
+        found = await _by_ticket(relay, connection) or await _by_cookie(relay, connection)
+        if found is not None:
+            return found, subprotocol
+    raise AuthRequired(
+        "not signed in: open a sign-in link (chimera-relay link) or send a token in the "
+        "Authorization header"
+        if kind == "person"
+        else "no token: make one with chimera-relay token --kind agent, and send it in the "
+        "Authorization header"
+    )
+
+
+def refuse_token_in_url(connection: HTTPConnection) -> None:
+    """Raise InvalidRequest when the query string carries a token: URLs end up in logs."""
+    query = connection.scope.get("query_string", b"").decode("latin-1")
+    if not query:
+        return
+    names = {unquote_plus(part.partition("=")[0]).lower() for part in query.split("&")}
+    if names & _TOKEN_NAMES or _TOKEN.search(unquote_plus(query)):
+        raise InvalidRequest(
+            "a token must not be in the address: send it in the Authorization header, or as "
+            "the websocket subprotocol bearer.<token>"
+        )
+
+
+def cookie_of(connection: HTTPConnection) -> str | None:
+    """Give the sign-in cookie that counts for this connection."""
+    from bridge.origins import loopback_origin
+
+    secure = connection.cookies.get(SECURE_COOKIE)
+    if secure is not None:
+        return secure
+    return connection.cookies.get(LOOPBACK_COOKIE) if loopback_origin(connection) else None
+
+
+def require_own_origin(relay: Relay, connection: HTTPConnection) -> None:
+    """Raise NotAllowed when a foreign page may have caused a request that carries a cookie."""
+    asks_only = connection.scope["type"] == "http" and connection.scope["method"] in SAFE_METHODS
+    if asks_only and "origin" not in connection.headers:
+        if connection.headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+            return
+    elif relay.origins.accepts(connection):
+        return
+    raise NotAllowed(
+        "this page may not use the sign-in: its origin is not the relay's own; set "
+        "BRIDGE_PUBLIC_URL to the address people open, or add it to BRIDGE_ALLOWED_ORIGINS",
+        reason="origin_not_allowed",
+    )
+
+
+def _subprotocol(connection: HTTPConnection, kind: Kind) -> str | None:
+    wanted = SUBPROTOCOLS[kind]
+    return wanted if wanted in connection.scope.get("subprotocols", ()) else None
+
+
+def _bearer(connection: HTTPConnection) -> str | None:
+    headers = connection.headers.getlist("authorization")
+    offered = [
+        one.removeprefix(BEARER_SUBPROTOCOL)
+        for one in connection.scope.get("subprotocols", ())
+        if one.startswith(BEARER_SUBPROTOCOL)
+    ]
+    if len(headers) + len(offered) > 1:
+        raise InvalidRequest("more than one token was sent: send one")
+    if offered:
+        return str(offered[0])
+    if not headers:
+        return None
+    scheme, _, token = headers[0].partition(" ")
+    if scheme.lower() != "bearer":
+        raise TokenInvalid("invalid token: write the header as Authorization: Bearer <token>")
+    return token.strip()
+
+
+def _door(connection: HTTPConnection, kind: Kind) -> str:
+    if kind == "agent":
+        return "uplink"
+    return "acp" if connection.scope["type"] == "websocket" else "rest"
+
+
+async def _by_ticket(relay: Relay, connection: HTTPConnection) -> Identity | None:
+    ticket = connection.query_params.get("ticket")
+    if ticket is None:
+        return None
+    found = await relay.logins.take_ticket(ticket, connection.headers.get("origin"))
+    if found is None:
+        raise NotAllowed(
+            "this ticket was used already, is older than 30 seconds or belongs to another "
+            "page: ask for a new one",
+            reason="ticket_invalid",
+        )
+    return found
+
+
+async def _by_cookie(relay: Relay, connection: HTTPConnection) -> Identity | None:
+    secret = cookie_of(connection)
+    if secret is None:
+        return None
+    require_own_origin(relay, connection)
+    return await relay.logins.find(secret)

@@ -1,0 +1,138 @@
+"""What the endpoints of a relay process share, opened and closed by its lifespan."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Protocol
+
+from bridge.agents import Agents
+from bridge.embedded import EmbeddedValkey
+from bridge.hub import Hub
+from bridge.identity import Identities
+from bridge.inbox import Inbox
+from bridge.log import Log, LogLimits
+from bridge.login import Logins
+from bridge.mail import Mailbox
+from bridge.metrics import Metrics
+from bridge.origins import Origins
+from bridge.protocol.errors import StoreUnavailable
+from bridge.redis import Store
+from bridge.round_trips import RoundTrips
+from bridge.sessions import Sessions
+from bridge.settings import Settings
+from bridge.tasks import Tasks
+from bridge.tokens import Tokens
+
+
+class Stream(Protocol):
+    """A response that does not end by itself."""
+
+    def end(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """One relay process: its settings, its store and what stands on it."""
+
+    settings: Settings
+    node: str  # random, one per process
+    store: Store
+    inbox: Inbox
+    log: Log
+    hub: Hub
+    sessions: Sessions
+    agents: Agents
+    round_trips: RoundTrips
+    mailbox: Mailbox
+    tokens: Tokens
+    logins: Logins
+    identities: Identities
+    origins: Origins
+    metrics: Metrics
+    tasks: Tasks
+    streams: set[Stream] = field(default_factory=set)  # event streams that are open
+    version: str = field(default_factory=lambda: metadata.version("chimera-bridge"))
+
+
+@asynccontextmanager
+async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
+    """Open everything, run the background tasks, close it all; raises StoreUnavailable, OSError."""
+    tokens = Tokens(settings.keys_folder)
+    with ExitStack() as stack:
+        url = _store_url(settings, stack)
+        store = Store.open(url)
+        try:
+            await store.check()
+            async with asyncio.TaskGroup() as group:
+                relay = _assemble(settings, tokens, store, Tasks(group))
+                relay.tasks.start("inbox", relay.inbox.run())
+                relay.tasks.start("log", relay.log.run())
+                yield relay
+                relay.tasks.stop()
+        finally:
+            await store.aclose()
+
+
+def _store_url(settings: Settings, stack: ExitStack) -> str:
+    if settings.redis_url is not None:
+        return settings.redis_url.get_secret_value()
+    # Started from the main thread: the kernel ends it with the thread that started it.
+    embedded = EmbeddedValkey(settings.store_folder)
+    url = embedded.start()
+    stack.callback(embedded.stop)
+    return url
+
+
+def running_store_url(settings: Settings) -> str:
+    """Give the address of the store of a relay that runs; raises StoreUnavailable."""
+    if settings.redis_url is not None:
+        return settings.redis_url.get_secret_value()
+    url = EmbeddedValkey(settings.store_folder).running_url()
+    if url is None:
+        raise StoreUnavailable(
+            f"no relay runs with the state in {settings.state_dir}; start it with chimera-relay "
+            "serve, or set BRIDGE_REDIS_URL or BRIDGE_STATE_DIR as it has them"
+        )
+    return url
+
+
+def _assemble(settings: Settings, tokens: Tokens, store: Store, tasks: Tasks) -> Relay:
+    node = secrets.token_hex(8)
+    limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
+    inbox = Inbox(store, node)
+    log = Log(store, inbox, limits)
+    return Relay(
+        settings=settings,
+        node=node,
+        store=store,
+        inbox=inbox,
+        log=log,
+        hub=Hub(log, inbox),
+        sessions=Sessions(store),
+        agents=Agents(store),
+        round_trips=RoundTrips(store, inbox),
+        mailbox=Mailbox(store, inbox),
+        tokens=tokens,
+        logins=Logins(store),
+        identities=Identities(),
+        origins=Origins(settings),
+        metrics=_metrics(),
+        tasks=tasks,
+    )
+
+
+def _metrics() -> Metrics:
+    metrics = Metrics()
+    metrics.counter("http_requests_total", "HTTP requests by route and status")
+    metrics.counter("refused_total", "requests refused before they were served, by reason")
+    metrics.counter("sign_ins_total", "sign-ins with a link, by result")
+    metrics.counter("mail_total", "messages sent down to agents over REST, by method")
+    metrics.counter("decisions_total", "answers to questions over REST, by what became of them")
+    metrics.counter("event_streams_total", "event streams opened")
+    return metrics

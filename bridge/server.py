@@ -1,0 +1,174 @@
+"""The relay's process: its listening socket, uvicorn around the application, and an orderly end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from bridge.app import create_app
+from bridge.limits import SocketLimits
+from bridge.relay import Relay
+from bridge.settings import Settings
+from bridge.websocket import RelayWebSocketProtocol
+
+logger = logging.getLogger(__name__)
+
+GRACE_SECONDS = 3  # for requests under way; the whole end takes under 5 s
+BACKLOG = 2048
+
+
+class PortUnavailable(Exception):
+    """The address cannot be listened on; the message says why and the way out."""
+
+
+class RelayServer(uvicorn.Server):
+    """uvicorn with resources that are open already, ended also by a background task that died."""
+
+    def __init__(self, config: uvicorn.Config, relay: Relay, on_started: Callable[[], None]) -> None:
+        """Serve with an open relay."""
+        super().__init__(config)
+        self._relay = relay
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Give every request the relay, then listen."""
+        self.lifespan.state["relay"] = self._relay
+        await super().startup(sockets)
+        self._on_started()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say whether it is time to end."""
+        return self._relay.tasks.failed is not None or await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End event streams, close websockets with 1012, wait for requests under way."""
+        for stream in list(self._relay.streams):
+            stream.end()
+        await super().shutdown(sockets)
+
+
+async def serve(
+    settings: Settings,
+    listener: socket.socket,
+    on_started: Callable[[Relay, RelayServer], None] = lambda _relay, _server: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; raises StoreUnavailable, OSError or RuntimeError."""
+    app = create_app(settings)
+    async with app.router.lifespan_context(app) as state:
+        relay: Relay = state["relay"]
+        server = RelayServer(uvicorn_config(app, settings), relay, lambda: on_started(relay, server))
+        with _signals_end_quietly():
+            await server.serve([listener])
+    if relay.tasks.failed:
+        raise RuntimeError(f"the task {relay.tasks.failed} died; the log says why")
+
+
+def uvicorn_config(app: Any, settings: Settings) -> uvicorn.Config:
+    """Give uvicorn what it needs: our websocket class, no access log, nothing it would add."""
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools" if sys.platform != "win32" else "h11",
+        ws=RelayWebSocketProtocol.limited_to(
+            SocketLimits(settings.max_sockets, settings.max_sockets_per_address)
+        ),
+        ws_max_size=settings.uplink_frame_bytes,
+        ws_per_message_deflate=False,
+        lifespan="off",  # it is open already
+        log_config=None,
+        access_log=False,  # it would write query strings
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind and listen; raises PortUnavailable with the way out."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        raise PortUnavailable(
+            f"{host} is no address of this machine; choose another with --host or BRIDGE_HOST"
+        ) from None
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise PortUnavailable(_why(error, host, port)) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use on {host}; choose another with --port or BRIDGE_PORT"
+    if error.errno == errno.EACCES:
+        return f"port {port} needs rights this user lacks; choose one above 1023 with --port"
+    return f"{host} is no address of this machine; choose another with --host or BRIDGE_HOST"
+
+
+class Running:
+    """A note in the state folder that says where the relay of this folder listens."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Use this state folder."""
+        self._path = state_dir / "running.json"
+
+    def write(self, url: str) -> None:
+        """Note the address and this process."""
+        self._path.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+
+    def clear(self) -> None:
+        """Take the note away."""
+        self._path.unlink(missing_ok=True)
+
+    def url(self) -> str | None:
+        """Give the address of the relay that runs; None when none does."""
+        note = self._read()
+        return None if note is None else str(note["url"])
+
+    def pid(self) -> int | None:
+        """Give the process that runs; None when none does."""
+        note = self._read()
+        return None if note is None else int(note["pid"])
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            note: dict[str, Any] = json.loads(self._path.read_text())
+            os.kill(int(note["pid"]), 0)  # raises when that process is gone
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return note
+
+
+class _signals_end_quietly:
+    """uvicorn raises the signals it caught again when it is done; ending is no fault."""
+
+    def __enter__(self) -> None:
+        self._before = {one: signal.signal(one, _ignore) for one in (signal.SIGTERM, signal.SIGINT)}
+
+    def __exit__(self, *_: object) -> None:
+        for one, before in self._before.items():
+            signal.signal(one, before)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    return None

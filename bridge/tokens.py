@@ -1,0 +1,237 @@
+"""Tokens of the relay: JWTs signed with EdDSA, checked claim by claim (RFC 7519, RFC 8725)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jwt
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from bridge.identity import Identity, Kind
+from bridge.protocol.acp import Role
+from bridge.protocol.errors import InvalidParams, TokenInvalid
+
+ISSUER = "chimera-bridge"
+AUDIENCE = "chimera-relay"
+TYPES: dict[Kind, str] = {"person": "access+jwt", "agent": "agent+jwt"}
+TTL_SECONDS: dict[Kind, int] = {"person": 15 * 60, "agent": 30 * 86_400}
+LONGEST_TTL_SECONDS = 400 * 86_400  # what browsers allow cookies; a longer one is a slip
+SIZE_LIMIT = 8 << 10  # bytes; ours have about 400
+LEEWAY_SECONDS = 60  # clocks of two machines differ
+
+_ALGORITHM = "EdDSA"
+_TENANT = re.compile(r"[a-z0-9-]{1,63}")
+_SUBJECT = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,128}")
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Only what we write ourselves: a header with jku, x5u, jwk or crit is not ours."""
+
+    alg: str
+    typ: str
+    kid: str
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    iss: str
+    aud: str
+    sub: str
+    tenant: str
+    role: str
+    jti: str
+    iat: int
+    exp: int
+
+
+_read_header = msgspec.json.Decoder(_Header).decode
+_read_claims = msgspec.json.Decoder(_Claims).decode
+_jws = jwt.PyJWS(algorithms=[_ALGORITHM])
+
+
+class Tokens:
+    """Issues and checks tokens with the keys of one folder."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        """Read the keys, making the first one when there is none; raises OSError."""
+        self._clock = clock
+        self._keys = _load_keys(folder)
+        self._newest = max(self._keys, key=int)
+
+    def issue(
+        self, kind: Kind, subject: str, tenant: str, role: Role, ttl_seconds: int | None = None
+    ) -> str:
+        """Give a signed token; raises InvalidParams naming what cannot be put into one."""
+        lifetime = TTL_SECONDS[kind] if ttl_seconds is None else ttl_seconds
+        check_tenant(tenant)
+        check_subject(subject)
+        if not 0 < lifetime <= LONGEST_TTL_SECONDS:
+            raise InvalidParams(f"a token may live between 1 second and 400 days, not {lifetime} s")
+        now = int(self._clock())
+        claims = _Claims(
+            iss=ISSUER,
+            aud=AUDIENCE,
+            sub=subject,
+            tenant=tenant,
+            role=str(role),
+            jti=secrets.token_urlsafe(12),
+            iat=now,
+            exp=now + lifetime,
+        )
+        header = {"typ": TYPES[kind], "kid": self._newest}
+        key = self._keys[self._newest]
+        return _jws.encode(msgspec.json.encode(claims), key, _ALGORITHM, header)
+
+    def verify(self, token: str, kind: Kind, *, door: str = "") -> Identity:
+        """Find who a token speaks for; raises TokenInvalid.
+
+        Whoever cannot sign learns nothing but ``invalid token``.
+        """
+        header = self._check_header(token)
+        claims = self._check_signature(token, header)
+        self._check_claims(header, claims, kind)
+        return Identity(
+            kind=kind,
+            tenant=claims.tenant,
+            subject=claims.sub,
+            role=Role.parse(claims.role),
+            token_id=claims.jti,
+            device=claims.sub if kind == "agent" else "",
+            door=door,
+            expires_at=claims.exp * 1000,
+        )
+
+    def public_keys(self) -> dict[str, Ed25519PublicKey]:
+        """Give the keys a token may be checked with, by their id."""
+        return {kid: key.public_key() for kid, key in self._keys.items()}
+
+    def _check_header(self, token: str) -> _Header:
+        if len(token) > SIZE_LIMIT or not token.isascii():
+            raise TokenInvalid("invalid token")
+        try:
+            header = _read_header(_decode_segment(token.partition(".")[0]))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, binascii.Error):
+            raise TokenInvalid("invalid token") from None
+        if header.alg != _ALGORITHM or header.kid not in self._keys:
+            raise TokenInvalid("invalid token")
+        return header
+
+    def _check_signature(self, token: str, header: _Header) -> _Claims:
+        key = self._keys[header.kid].public_key()
+        try:
+            payload = _jws.decode(token, key, algorithms=[_ALGORITHM])
+        except jwt.PyJWTError:
+            raise TokenInvalid("invalid token") from None
+        try:
+            return _read_claims(payload)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise TokenInvalid(f"invalid token: {error}") from None
+
+    def _check_claims(self, header: _Header, claims: _Claims, kind: Kind) -> None:
+        now = self._clock()
+        if header.typ != TYPES[kind]:
+            raise TokenInvalid(f"invalid token: this door wants a token for a {kind}")
+        if claims.iss != ISSUER:
+            raise TokenInvalid(f"invalid token: issued by {claims.iss[:80]!r}, not by this relay")
+        if claims.aud != AUDIENCE:
+            raise TokenInvalid(f"invalid token: for another audience, {claims.aud[:80]!r}")
+        if claims.exp + LEEWAY_SECONDS <= now:
+            raise TokenInvalid(f"invalid token: expired {_ago(now - claims.exp)} ago")
+        if claims.iat > now + LEEWAY_SECONDS:
+            raise TokenInvalid("invalid token: issued in the future; is a clock wrong?")
+        if not 0 < claims.exp - claims.iat <= LONGEST_TTL_SECONDS:
+            raise TokenInvalid("invalid token: exp and iat are no lifetime")
+        _check_words(claims)
+
+
+def check_tenant(tenant: str) -> str:
+    """Give the tenant back; raises InvalidParams when it is no name of one."""
+    if not _TENANT.fullmatch(tenant):
+        raise InvalidParams(f"invalid tenant {tenant[:80]!r}: use a-z, 0-9 and -, at most 63")
+    return tenant
+
+
+def check_subject(subject: str) -> str:
+    """Give the subject back; raises InvalidParams when it cannot name anybody."""
+    if not _SUBJECT.fullmatch(subject):
+        raise InvalidParams(
+            f"invalid subject {subject[:80]!r}: 1 to 128 characters, none of them a control one"
+        )
+    return subject
+
+
+def _check_words(claims: _Claims) -> None:
+    try:
+        check_tenant(claims.tenant)
+        check_subject(claims.sub)
+        Role.parse(claims.role)
+    except InvalidParams as error:
+        raise TokenInvalid(f"invalid token: {error.message}") from None
+    except KeyError:
+        raise TokenInvalid(f"invalid token: unknown role {claims.role[:80]!r}") from None
+    if not claims.jti:
+        raise TokenInvalid("invalid token: jti is empty")
+
+
+def _decode_segment(segment: str) -> bytes:
+    return base64.b64decode(segment + "=" * (-len(segment) % 4), altchars=b"-_", validate=True)
+
+
+def _ago(seconds: float) -> str:
+    for size, word in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{int(seconds)} seconds"
+
+
+def _load_keys(folder: Path) -> dict[str, Ed25519PrivateKey]:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not _key_files(folder):
+        _make_key(folder, "1")
+    return {path.stem: _read_key(path) for path in _key_files(folder)}
+
+
+def _key_files(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*.pem") if path.stem.isdecimal()]
+
+
+def _read_key(path: Path) -> Ed25519PrivateKey:
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError) as error:
+        raise OSError(f"{path} is no private key in PEM: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise OSError(f"{path} is no Ed25519 key")
+    return key
+
+
+def _make_key(folder: Path, kid: str) -> None:
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    draft = folder / f".{kid}-{secrets.token_hex(8)}"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, folder / f"{kid}.pem")  # two processes that start at once agree on one
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
