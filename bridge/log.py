@@ -1,0 +1,438 @@
+"""The session logs: append in batches, read after a cursor, trim.
+
+Uplinks hand their entries over without waiting. One flush is in flight per process; what arrives
+meanwhile is the next batch. A batch that Redis did not take is sent again until it is stored: the
+script skips what it has already, so nothing is ever stored twice or lost here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+import msgspec
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    MasterDownError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+
+from bridge import keys
+from bridge.agents import DEFAULT_AGE_SECONDS, Claim, agent_life_ms
+from bridge.changes import Change, notice
+from bridge.inbox import Inbox, Outage
+from bridge.protocol import entry, jsonrpc
+from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.entry import Envelope
+from bridge.protocol.errors import InvalidParams, StoreUnavailable
+from bridge.protocol.round_trip import Resolved
+from bridge.redis import Argument, Script, Store, script
+
+BATCH_ENTRIES = 256  # in one script call: Redis serves nobody else meanwhile
+BATCH_BYTES = 4 << 20
+FLUSH_ENTRIES = 4096  # over all sessions: one read timeout covers the whole reply
+FLUSH_BYTES = 8 << 20
+_TRANSIENT = (
+    AuthenticationError,
+    BusyLoadingError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+)
+_TRANSIENT_WORDS = ("BUSY", "CLUSTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN", "UNKILLABLE")
+
+State: TypeAlias = Literal["ok", "gap", "fenced", "foreign", "failed"]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LogLimits:
+    """How much of each session is kept."""
+
+    entries: int = 20_000
+    bytes: int = 32 << 20
+    age_seconds: int = DEFAULT_AGE_SECONDS
+
+
+class Appended(NamedTuple):
+    """What became of a batch.
+
+    ``ok``: stored, or there already. ``gap``: an entry is missing, send again from the cursor.
+    ``fenced``: the claim is another's. ``foreign``: the session is another agent's. ``failed``:
+    Redis refuses it for good.
+    """
+
+    state: State
+    cursor: Cursor  # the last entry that is stored
+
+
+class _Entry(NamedTuple):
+    cursor: Cursor
+    prev: str  # stream id, '' if none is named
+    payload: bytes
+    effect: bytes
+    round_trip: str  # the id that the effect is about
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return (self.cursor.epoch, self.cursor.seq, self.prev, self.payload, self.effect)
+
+
+class _Pending(NamedTuple):
+    claim: Claim
+    entries: list[_Entry]
+    on_stored: Callable[[Appended], None]
+
+
+class _Batch(NamedTuple):
+    """What one script call takes of one session."""
+
+    claim: Claim
+    session: str
+    entries: list[_Entry]
+    told: list[Callable[[Appended], None]]
+
+
+class Log:
+    """The logs of all sessions."""
+
+    def __init__(self, store: Store, inbox: Inbox, limits: LogLimits = LogLimits()) -> None:
+        """Write through ``store`` and wake through ``inbox``; ``run`` does the writing."""
+        self._store = store
+        self._inbox = inbox
+        self._limits = limits
+        self._queued: dict[tuple[str, str], deque[_Pending]] = {}
+        self._wanted = asyncio.Event()
+        self._again: deque[_Batch] = deque()  # not taken yet, before anything queued
+
+    # Writing.
+
+    def append(
+        self,
+        claim: Claim,
+        session_id: str,
+        entries: list[tuple[Cursor, bytes, Envelope | None]],
+        on_stored: Callable[[Appended], None],
+    ) -> None:
+        """Queue entries; raises InvalidParams when an id in them cannot be one."""
+        keys.check_id(session_id, "session id")
+        prepared = [_prepare(claim, session_id, *each) for each in entries]
+        waiting = self._queued.setdefault((claim.tenant, session_id), deque())
+        waiting.append(_Pending(claim, prepared, on_stored))
+        self._wanted.set()
+
+    async def run(self) -> NoReturn:
+        """Write what is queued until cancelled."""
+        outage = Outage("the log")
+        while True:
+            await self._wanted.wait()
+            batches = self._take()
+            if not batches:
+                self._wanted.clear()
+                continue
+            try:
+                refused = await self._flush(batches)
+            except StoreUnavailable as error:
+                self._again.extend(batches)
+                await outage.wait(error)
+                continue
+            if refused:
+                await outage.wait(refused)
+            else:
+                outage.over()
+
+    def _take(self) -> list[_Batch]:
+        """Take the next batches off the queues: at most one of a session, refused ones first."""
+        batches = list(self._again)
+        self._again.clear()
+        busy = {(batch.claim.tenant, batch.session) for batch in batches}
+        entries, size = 0, 0
+        for place in tuple(self._queued):
+            if entries >= FLUSH_ENTRIES or size >= FLUSH_BYTES:
+                break
+            if place in busy:
+                continue
+            batch = self._take_of(place)
+            batches.append(batch)
+            entries += len(batch.entries)
+            size += sum(len(each.payload) for each in batch.entries)
+        return batches
+
+    def _take_of(self, place: tuple[str, str]) -> _Batch:
+        """Take one session's next batch; what is left goes behind the other sessions."""
+        waiting = self._queued.pop(place)
+        claim = waiting[0].claim
+        batch = _Batch(claim, place[1], [], [])
+        size = 0
+        while waiting and waiting[0].claim == claim:
+            pending = waiting.popleft()
+            count = _fitting(pending.entries, BATCH_ENTRIES - len(batch.entries), size)
+            if not count and pending.entries and batch.entries:
+                waiting.appendleft(pending)
+                break
+            count = max(count, 1)
+            batch.entries.extend(pending.entries[:count])
+            size += sum(len(each.payload) for each in pending.entries[:count])
+            if pending.on_stored not in batch.told:
+                batch.told.append(pending.on_stored)
+            if count < len(pending.entries):
+                waiting.appendleft(pending._replace(entries=pending.entries[count:]))
+                break
+        if waiting:
+            self._queued[place] = waiting
+        return batch
+
+    async def _flush(self, batches: list[_Batch]) -> RedisError | None:
+        """Store the batches and tell; give the error of those that have to be sent again."""
+        replies = await self._send(batches)
+        wakes: defaultdict[str, list[str]] = defaultdict(list)
+        refused: RedisError | None = None
+        for batch, reply in zip(batches, replies, strict=True):
+            if isinstance(reply, RedisError) and _is_transient(reply):
+                self._again.append(batch)
+                refused = reply
+                continue
+            _tell(batch, _appended(batch, reply))
+            if not isinstance(reply, RedisError):
+                tenant = batch.claim.tenant
+                for node in reply[3]:
+                    wakes[node.decode()].append(keys.log(tenant, batch.session))
+                for node in reply[4]:
+                    wakes[node.decode()].append(keys.changes(tenant))
+        await self._inbox.wake_all(wakes)
+        return refused
+
+    async def _send(self, batches: list[_Batch]) -> list[Any]:
+        wanted = script("append")
+        async with self._store.operation():
+            replies = await self._pipeline(wanted, batches)
+            if any(isinstance(reply, NoScriptError) for reply in replies):
+                # Redis has restarted. What other calls did already is skipped the second time.
+                await self._store.commands.script_load(wanted.text)
+                replies = await self._pipeline(wanted, batches)
+        return replies
+
+    async def _pipeline(self, wanted: Script, batches: list[_Batch]) -> list[Any]:
+        pipe = self._store.commands.pipeline(transaction=False)
+        for batch in batches:
+            names, arguments = self._call(batch)
+            pipe.execute_command("EVALSHA", wanted.sha, len(names), *names, *arguments)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+        lost = next((r for r in replies if _is_of_connection(r)), None)
+        if lost is not None:
+            raise lost
+        return replies
+
+    def _call(self, batch: _Batch) -> tuple[list[str], list[Argument]]:
+        claim, session, limits = batch.claim, batch.session, self._limits
+        tenant = claim.tenant
+        names = [
+            keys.log(tenant, session),
+            keys.meta(tenant, session),
+            keys.chunks(tenant, session),
+            keys.asked(tenant, session),
+            keys.watch(keys.log(tenant, session)),
+            keys.claim(tenant, claim.agent),
+            keys.open_round_trips(tenant),
+            keys.closed_round_trips(tenant),
+            keys.sessions(tenant),
+            keys.sessions_of(tenant, claim.agent),
+            keys.changes(tenant),
+            keys.watch(keys.changes(tenant)),
+            keys.audit(tenant),
+        ]
+        names += [keys.round_trip(tenant, e.round_trip) for e in batch.entries if e.effect]
+        arguments: list[Argument] = [
+            session,
+            claim.agent,
+            claim.epoch,
+            claim.writer,
+            limits.entries,
+            limits.bytes,
+            limits.age_seconds * 1000,
+            agent_life_ms(limits.age_seconds),
+            notice(Change("session", session, agent=claim.agent)),
+        ]
+        for each in batch.entries:
+            arguments += each.arguments
+        return names, arguments
+
+    # Reading.
+
+    async def read(
+        self, tenant: str, session_id: str, after: Cursor, count: int = 1000
+    ) -> list[tuple[Cursor, bytes]]:
+        """Give the entries after a cursor, the oldest first."""
+        name = keys.log(tenant, session_id)
+        async with self._store.operation():
+            found = await self._store.commands.xrange(name, f"({after.stream_id}", "+", count)
+        return [_read(*each) for each in found]
+
+    async def read_before(
+        self, tenant: str, session_id: str, before: Cursor | None, count: int
+    ) -> list[tuple[Cursor, bytes]]:
+        """Give the newest entries (before a cursor), the oldest of them first."""
+        name = keys.log(tenant, session_id)
+        end = "+" if before is None else f"({before.stream_id}"
+        async with self._store.operation():
+            found = await self._store.commands.xrevrange(name, end, "-", count)
+        return [_read(*each) for each in reversed(found)]
+
+    async def last(self, tenant: str, session_id: str) -> Cursor:
+        """Give the cursor of the newest entry; START when there is none."""
+        name = keys.meta(tenant, session_id)
+        async with self._store.operation():
+            epoch, seq = await self._store.commands.hmget(name, "epoch", "seq")
+        return Cursor(int(epoch), int(seq)) if epoch else START
+
+    async def first(self, tenant: str, session_id: str) -> Cursor | None:
+        """Give the cursor of the oldest entry held."""
+        name = keys.log(tenant, session_id)
+        async with self._store.operation():
+            found = await self._store.commands.xrange(name, count=1)
+        return Cursor.from_stream_id(found[0][0]) if found else None
+
+
+def _prepare(
+    claim: Claim, session: str, cursor: Cursor, payload: bytes, envelope: Envelope | None
+) -> _Entry:
+    """Find out what an entry does beside being stored."""
+    if envelope is None or (envelope.is_plain and envelope.meta.prev is None):
+        return _Entry(cursor, "", payload, b"", "")
+    meta = envelope.meta
+    prev = "" if meta.prev is None else Cursor.parse(meta.prev).stream_id
+    if envelope.method in entry.QUESTIONS and meta.round_trip is not None:
+        effect, about = _opening(claim, session, payload, envelope)
+    elif envelope.method == entry.RESOLVED:
+        effect, about = _closing(claim, session, payload)
+    else:
+        effect, about = b"", ""
+    return _Entry(cursor, prev, payload, effect, about)
+
+
+def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> tuple[bytes, str]:
+    """Describe the record that a question opens, as fields of text."""
+    asked = envelope.meta.round_trip
+    assert asked is not None
+    keys.check_id(asked.id, "round-trip id")
+    asked_at = _milliseconds(envelope.meta.at, "at")
+    kinds = _kinds(asked.subject)
+    params = jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"])
+    card = params.get("toolCall")
+    call = card.get("toolCallId", "") if isinstance(card, dict) else params.get("toolCallId", "")
+    fields = {
+        "id": asked.id,
+        "kind": asked.kind,
+        "subject": asked.subject,
+        "hash": asked.hash,
+        "risk": asked.risk,
+        "option_ids": json.dumps(asked.option_ids),
+        "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),
+        "asked_at": str(asked_at),
+        "expires_at": str(_milliseconds(asked.expires_at, "expiresAt")) if asked.expires_at else "",
+        "tool_call_id": call if isinstance(call, str) else "",
+    }
+    told = Change("roundTrip", asked.id, session_id=session, agent=claim.agent, state="open")
+    return _effect("open", fields, told), asked.id
+
+
+def _closing(claim: Claim, session: str, payload: bytes) -> tuple[bytes, str]:
+    """Describe how a round-trip ended, as fields of text."""
+    params = jsonrpc.fields(msgspec.Raw(payload))["params"]
+    try:
+        end = msgspec.json.decode(params, type=Resolved)
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"invalid {entry.RESOLVED}: {error}") from None
+    keys.check_id(end.id, "round-trip id")
+    fields = {
+        "id": end.id,
+        "result": end.result.value,
+        "reason": end.reason.value,
+        "answer": "" if end.answer is None else msgspec.json.encode(end.answer).decode(),
+        "by": "" if end.by is None else msgspec.json.encode(end.by).decode(),
+    }
+    told = Change(
+        "roundTrip",
+        end.id,
+        session_id=session,
+        agent=claim.agent,
+        state="closed",
+        by=end.by,
+        answer=end.answer,
+        result=end.result.value,
+        reason=end.reason.value,
+    )
+    return _effect("resolved", fields, told), end.id
+
+
+def _effect(word: str, fields: dict[str, str], told: Change) -> bytes:
+    return msgspec.json.encode({word: fields, "notice": notice(told).decode()})
+
+
+def _kinds(subject: str) -> dict[str, str]:
+    """Give the kind of each option that a subject shows; none if it shows them otherwise."""
+    try:
+        options = msgspec.json.decode(subject)["options"]
+        return {str(id_): str(kind) for id_, _, kind in options}
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, ValueError):
+        return {}
+
+
+def _milliseconds(text: str, what: str) -> int:
+    try:
+        return entry.milliseconds(text)
+    except (ValueError, OverflowError):
+        raise InvalidParams(f"invalid {what} {text!r:.60}: write ISO 8601 in UTC") from None
+
+
+def _fitting(entries: list[_Entry], room: int, size: int) -> int:
+    """Count the first entries that still fit into a batch."""
+    count = 0
+    for each in entries[:room]:
+        size += len(each.payload)
+        if size > BATCH_BYTES:
+            break
+        count += 1
+    return count
+
+
+def _read(stream_id: bytes, fields: dict[bytes, bytes]) -> tuple[Cursor, bytes]:
+    return Cursor.from_stream_id(stream_id), fields[b"m"]
+
+
+def _appended(batch: _Batch, reply: Any) -> Appended:
+    if isinstance(reply, RedisError):
+        _logger.error("redis refuses entries of session %s: %s", batch.session, reply)
+        return Appended("failed", START)
+    return Appended(reply[0].decode(), Cursor(int(reply[1]), int(reply[2])))
+
+
+def _tell(batch: _Batch, appended: Appended) -> None:
+    for on_stored in batch.told:
+        try:
+            on_stored(appended)
+        except Exception:  # one uplink's fault must not stop the others
+            _logger.exception("an uplink failed on what was stored of %s", batch.session)
+
+
+def _is_of_connection(reply: Any) -> bool:
+    return isinstance(reply, RedisError) and not isinstance(reply, ResponseError | BusyLoadingError)
+
+
+def _is_transient(error: RedisError) -> bool:
+    if isinstance(error, _TRANSIENT):
+        return True
+    return isinstance(error, NoScriptError) or str(error).startswith(_TRANSIENT_WORDS)

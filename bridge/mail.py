@@ -1,0 +1,139 @@
+"""Messages on their way down to an agent: durable, at least once, each id taken once.
+
+A mail waits in the agent's stream until its connector has it on disk. Numbers rise but have holes:
+they follow Redis's clock, so that they go on rising even if Redis forgot the last ones.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridge import keys
+from bridge.agents import SEEN_FIELDS, Claim, seen_of
+from bridge.changes import Change, notice
+from bridge.inbox import Inbox
+from bridge.protocol import attachment
+from bridge.protocol.attachment import State
+from bridge.protocol.entry import Origin
+from bridge.protocol.errors import AgentUnavailable, Overloaded, Replaced
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.uplink import Mail, MailDone
+from bridge.redis import Store, as_ms
+
+DONE_SECONDS = 600  # how long a sender may come back for the outcome
+_LIFE_MS = keys.AGENT_SECONDS * 1000
+_AWAY = frozenset({State.DETACHED, State.ENDED})
+
+
+class Mailbox:
+    """The mail of all agents."""
+
+    def __init__(self, store: Store, inbox: Inbox) -> None:
+        """Write through ``store`` and wake through ``inbox``."""
+        self._store = store
+        self._inbox = inbox
+
+    async def send(  # noqa: PLR0917 (each is of its own type)
+        self,
+        tenant: str,
+        agent: str,
+        mail_id: str,
+        origin: Origin,
+        message: Payload,
+        not_after: int | None,
+    ) -> int:
+        """Take a message for an agent and give its number; raises AgentUnavailable, Overloaded."""
+        keys.check_id(mail_id, "mail id")
+        known = await self._check_there(tenant, agent, mail_id)
+        if known is not None:
+            return known
+        mail = keys.mail(tenant, agent)
+        state, n, nodes = await self._store.run(
+            "mail",
+            [mail, keys.mailed(tenant, agent), keys.claim(tenant, agent), keys.watch(mail)],
+            [
+                mail_id,
+                msgspec.json.encode(origin),
+                msgspec.json.encode(message),
+                "" if not_after is None else not_after,
+                _LIFE_MS,
+            ],
+        )
+        if state == b"full":
+            raise Overloaded(f"the mail of agent {agent!r} is full; try again when it is back")
+        await self._inbox.wake(nodes, mail)
+        return int(n)
+
+    async def acknowledge(self, claim: Claim, up_to: int) -> None:
+        """Forget mail that is on the connector's disk; raises Replaced."""
+        tenant, agent = claim.tenant, claim.agent
+        there = await self._store.run(
+            "acknowledge",
+            [keys.claim(tenant, agent), keys.mail(tenant, agent), keys.mailed(tenant, agent)],
+            [claim.epoch, claim.writer, up_to],
+        )
+        if not there:
+            raise Replaced("another connector process holds the agent")
+
+    async def done(self, claim: Claim, done: MailDone) -> None:
+        """Keep what became of a mail for ten minutes; the first word stays; raises Replaced."""
+        tenant, agent = claim.tenant, claim.agent
+        state, held, nodes = await self._store.run(
+            "done",
+            [
+                keys.claim(tenant, agent),
+                keys.mailed(tenant, agent),
+                keys.done(tenant, done.mail_id),
+                keys.changes(tenant),
+                keys.watch(keys.changes(tenant)),
+            ],
+            [
+                claim.epoch,
+                claim.writer,
+                done.mail_id,
+                msgspec.json.encode(done),
+                DONE_SECONDS * 1000,
+                notice(Change("mail", done.mail_id, agent=agent, state="done")),
+            ],
+        )
+        if state == b"fenced":
+            raise Replaced("another connector process holds the agent", epoch=int(held))
+        await self._inbox.wake(nodes, keys.changes(tenant))
+
+    async def outcome(self, tenant: str, mail_id: str) -> MailDone | None:
+        """Give what became of a mail, if it is done."""
+        name = keys.done(tenant, mail_id)
+        async with self._store.operation():
+            found = await self._store.commands.get(name)
+        return msgspec.json.decode(found, type=MailDone) if found else None
+
+    async def _check_there(self, tenant: str, agent: str, mail_id: str) -> int | None:
+        """Refuse an agent that is not coming back; give the number of a mail taken before."""
+        async with self._store.operation():
+            pipe = self._store.commands.pipeline(transaction=False)
+            pipe.time()
+            pipe.hmget(keys.claim(tenant, agent), SEEN_FIELDS)
+            pipe.zscore(keys.mailed(tenant, agent), mail_id)
+            time, fields, n = await pipe.execute()
+        if n is not None:
+            return int(n)
+        found = attachment.reduce(seen_of(fields), as_ms(time))
+        if found.state in _AWAY:
+            raise AgentUnavailable(
+                f"agent {agent!r} is {found.state.value} ({found.reason.value}); "
+                "start its connector again",
+                state=found.state.value,
+            )
+        return None
+
+
+def parse_mail(stream_id: str, fields: dict[bytes, bytes]) -> Mail:
+    """Read a mail from the agent's stream."""
+    not_after = fields[b"notAfter"]
+    return Mail(
+        n=int(stream_id.split("-", 1)[0]),
+        mail_id=fields[b"id"].decode(),
+        origin=msgspec.json.decode(fields[b"origin"], type=Origin),
+        message=msgspec.json.decode(fields[b"message"]),
+        not_after=int(not_after) if not_after else None,
+    )
