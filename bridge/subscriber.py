@@ -1,0 +1,411 @@
+"""One viewer's place in one session: history first, then live; or too slow, and catching up.
+
+Subscribe first, then read the log after the viewer's cursor while live entries are held, then
+release those. A viewer that does not take its bytes loses the live entries, waits until it has
+drained, and reads the log from where it was. Whatever happens, it sees every entry once and in
+order, or is told of a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from bridge.frames import text_frame
+from bridge.protocol import entry
+from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.entry import Envelope
+from bridge.protocol.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from bridge.hub import Channel
+    from bridge.log import Log
+
+PAGE = 1000  # entries of one read
+CHECK_BYTES = 64 << 10  # between two looks at what a viewer has not taken
+LOW_WATER = 1 << 20  # bytes; a viewer with fewer waiting may have the next page
+POLL_SECONDS = 0.02  # while a viewer drains; only slow ones wait
+RETRY_SECONDS = 0.5  # while the store is away
+STORING_SECONDS = 10.0  # for an entry that was shown to be stored
+
+
+class Item(NamedTuple):
+    """An entry on its way to viewers."""
+
+    cursor: Cursor
+    text: bytes
+    envelope: Envelope
+
+
+class Watching(Protocol):
+    """What every viewer of a session has."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that it has not taken yet."""
+
+    def gap(self, session_id: str, held_from: Cursor, reason: str) -> None:
+        """Learn that what comes next follows ``held_from``: nothing else beyond that is held."""
+
+    def too_slow(self) -> None:
+        """Learn that it lost its place because it did not take its bytes."""
+
+
+class Viewer(Watching, Protocol):
+    """A dashboard: it takes frames as they are, and decides about entries that are not plain."""
+
+    def plain(self, session_id: str, frames: bytes, last: Cursor) -> None:
+        """Take the joined frames of plain entries, the same bytes for everybody."""
+
+    def special(self, item: Item, frame: bytes) -> None:
+        """Take an entry that not everybody gets as it is: a turn, an end, a person's words."""
+
+    def ask(self, item: Item) -> None:
+        """Take a question that is stored; it may come twice."""
+
+
+class TextViewer(Watching, Protocol):
+    """An event stream: it takes every entry as text, questions too."""
+
+    @property
+    def wants_text(self) -> bool:
+        """True."""
+
+    def texts(self, session_id: str, items: Sequence[Item]) -> None:
+        """Take entries in order."""
+
+
+class Link(Enum):
+    """How an entry stands to the last one before it."""
+
+    NEXT = "nothing lies between"
+    REPEAT = "not newer"
+    AHEAD = "something lies between"
+    REWOUND = "it follows an earlier one: what lay between was lost in a crash"
+
+
+_GAPS = {Link.AHEAD: "trimmed", Link.REWOUND: "tail_lost"}
+
+
+def link(last: Cursor, item: Item) -> Link:
+    """Say how an entry follows a cursor."""
+    cursor = item.cursor
+    if cursor[0] == last[0]:
+        if cursor[1] == last[1] + 1:
+            return Link.NEXT
+        return Link.REPEAT if cursor[1] <= last[1] else Link.AHEAD
+    if cursor[0] < last[0]:
+        return Link.REPEAT
+    before = predecessor(item)
+    if before == last:
+        return Link.NEXT
+    return Link.AHEAD if before > last else Link.REWOUND
+
+
+def predecessor(item: Item) -> Cursor:
+    """Give the cursor that an entry follows, as its connector numbered it."""
+    if item.cursor.seq > 1:
+        return Cursor(item.cursor.epoch, item.cursor.seq - 1)
+    prev = item.envelope.meta.prev
+    return Cursor.parse(prev) if prev else START
+
+
+def gap_reason(how: Link) -> str:
+    """Name the gap that a link stands for."""
+    return _GAPS[how]
+
+
+def items_of(entries: Iterable[tuple[Cursor, bytes]]) -> list[Item]:
+    """Decode stored entries' envelopes."""
+    return [Item(cursor, text, entry.read(text)) for cursor, text in entries]
+
+
+class Batch:
+    """Entries without a hole, framed and joined once for everybody."""
+
+    __slots__ = ("_runs", "items", "size")
+
+    def __init__(self, items: list[Item]) -> None:
+        """Frame what will be seen as a frame; questions are not."""
+        self.items = items
+        self._runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
+        self.size = 0  # bytes
+        plain: list[bytes] = []
+        for item in items:
+            envelope = item.envelope
+            if envelope.is_plain:
+                plain.append(text_frame(item.text))
+                last = item
+                continue
+            if plain:
+                self._add(b"".join(plain), last, is_plain=True)
+                plain = []
+            if envelope.method not in entry.QUESTIONS:
+                self._add(text_frame(item.text), item, is_plain=False)
+        if plain:
+            self._add(b"".join(plain), last, is_plain=True)
+
+    @property
+    def questions(self) -> list[Item]:
+        """The entries that people are asked, not shown."""
+        return [item for item in self.items if item.envelope.method in entry.QUESTIONS]
+
+    def show(self, viewer: Viewer) -> None:
+        """Give a viewer the frames."""
+        for frames, last, is_plain in self._runs:
+            if is_plain:
+                viewer.plain(last.envelope.session_id, frames, last.cursor)
+            else:
+                viewer.special(last, frames)
+
+    def _add(self, frames: bytes, last: Item, *, is_plain: bool) -> None:
+        self._runs.append((frames, last, is_plain))
+        self.size += len(frames)
+
+
+class Mode(Enum):
+    """What a subscriber does with a live entry."""
+
+    LIVE = "shows it"
+    HOLDING = "keeps it until the log is read up to it"
+    AHEAD = "shows what is newer than its cursor, which the store has not reached yet"
+    SKIPPING = "ignores it: the viewer has bytes enough"
+    LEFT = "nothing, it is over"
+
+
+class Subscriber:
+    """A viewer's place in a session's log."""
+
+    __slots__ = (
+        "_after",
+        "_channel",
+        "_from_history",
+        "_held",
+        "_held_bytes",
+        "_hold_from",
+        "_last",
+        "_loaded",
+        "_mode",
+        "_text_viewer",
+        "_unchecked",
+        "_viewer",
+    )
+
+    def __init__(
+        self, channel: Channel, viewer: Viewer | TextViewer, after: Cursor, *, history: bool
+    ) -> None:
+        """Stand after a cursor; START is the newest part of the log; without history, its end."""
+        self._channel = channel
+        self._viewer = viewer
+        self._text_viewer: TextViewer | None = None
+        if getattr(viewer, "wants_text", False):
+            self._text_viewer = viewer  # type: ignore[assignment]
+        self._after = after
+        self._from_history = history
+        self._last = after
+        self._mode = Mode.HOLDING
+        self._held: list[Item] = []
+        self._held_bytes = 0
+        self._hold_from = START
+        self._loaded = False
+        self._unchecked = 0
+
+    @property
+    def last(self) -> Cursor:
+        """The last entry that the viewer was given, or that it came with."""
+        return self._channel.last if self._mode is Mode.LIVE else self._last
+
+    async def start(self, log: Log) -> None:
+        """Give the viewer the history, then let it live; raises StoreUnavailable, InvalidParams."""
+        channel = self._channel = self._channel.join(self)
+        try:
+            await channel.open(log)
+            self._hold()
+            if not self._from_history:
+                self._last = channel.last
+            elif self._after == START:
+                await self._load_newest(log)
+            await self._read_up(log)
+        except TooSlow:
+            self.give_up()
+        except BaseException:
+            self.leave()
+            raise
+        self._loaded = True
+        self._release()
+
+    def leave(self) -> None:
+        """Take nothing more."""
+        if self._mode is not Mode.LEFT:
+            self._last = self.last
+            self._mode = Mode.LEFT
+            self._held = []
+            self._channel.part(self)
+
+    def give_up(self) -> None:
+        """Leave, and tell the viewer that it must come again."""
+        self.leave()
+        self._viewer.too_slow()
+
+    # What the channel calls, synchronously and in order.
+
+    def take(self, batch: Batch) -> None:
+        """Take live entries: they follow all that this channel had before."""
+        if self._mode is Mode.LIVE:
+            self._unchecked += batch.size
+            if self._unchecked > CHECK_BYTES and self._is_over():
+                self._fall_behind(batch)
+            else:
+                self._show(batch)
+        elif self._mode is Mode.HOLDING:
+            self._keep(batch)
+        elif self._mode is Mode.AHEAD:
+            self._held.extend(batch.items)
+            self._release()
+
+    def tell_gap(self, held_from: Cursor, reason: str) -> None:
+        """Tell a live viewer of a gap; one that reads the log finds it there."""
+        if self._mode is Mode.LIVE:
+            self._viewer.gap(self._channel.session_id, held_from, reason)
+
+    def ask(self, questions: list[Item]) -> None:
+        """Ask a viewer that has its history; the others are asked when they have it."""
+        if self._loaded and self._text_viewer is None and self._mode is not Mode.LEFT:
+            for question in questions:
+                self._viewer.ask(question)  # type: ignore[union-attr]
+
+    # History.
+
+    async def _load_newest(self, log: Log) -> None:
+        """Read the newest part of the log backwards, then show it forwards."""
+        limits = self._channel.limits
+        pages: list[list[tuple[Cursor, bytes]]] = []
+        before, left, room = None, limits.load_entries, limits.load_bytes
+        while left > 0 and room > 0:
+            asked = min(PAGE, left)
+            page = await log.read_before(*self._channel.name, before, asked)
+            pages.append(page)
+            if len(page) < asked:
+                break
+            before = page[0][0]
+            left -= len(page)
+            room -= sum(len(text) for _, text in page)
+        items = [item for page in reversed(pages) for item in items_of(page)]
+        if items:
+            self._last = predecessor(items[0])
+            if self._last != START:
+                self._viewer.gap(self._channel.session_id, self._last, "history_starts_here")
+        for start in range(0, len(items), PAGE):
+            self._accept(items[start : start + PAGE])
+            await self._drain()
+
+    async def _read_up(self, log: Log) -> None:
+        """Read the log until what is held follows."""
+        empty_since: float | None = None
+        while self._last < self._hold_from and self._mode is not Mode.LEFT:
+            page = await log.read(*self._channel.name, self._last, PAGE)
+            if page:
+                empty_since = None
+                self._accept(items_of(page))
+                await self._drain()
+                continue
+            now = asyncio.get_running_loop().time()
+            empty_since = empty_since or now
+            if now - empty_since > STORING_SECONDS:
+                raise StoreUnavailable(f"the log of {self._channel.session_id} does not go on")
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _accept(self, items: Iterable[Item]) -> None:
+        """Show what is new to the viewer, and say where something is missing."""
+        fresh: list[Item] = []
+        for item in items:
+            how = link(self._last, item)
+            if how is Link.REPEAT:
+                continue
+            if how is not Link.NEXT:
+                self._show(Batch(fresh))
+                fresh = []
+                self._viewer.gap(self._channel.session_id, predecessor(item), gap_reason(how))
+            fresh.append(item)
+            self._last = item.cursor
+        self._show(Batch(fresh))
+
+    def _show(self, batch: Batch) -> None:
+        if self._mode is Mode.LEFT or not batch.items:
+            return
+        if self._text_viewer is not None:
+            self._text_viewer.texts(self._channel.session_id, batch.items)
+        else:
+            batch.show(self._viewer)  # type: ignore[arg-type]
+
+    # Holding.
+
+    def _hold(self) -> None:
+        """Keep live entries from here on, and those shown to others but not stored yet."""
+        self._mode = Mode.HOLDING
+        self._held = self._channel.unstored()
+        self._held_bytes = sum(len(item.text) for item in self._held)
+        self._hold_from = predecessor(self._held[0]) if self._held else self._channel.last
+
+    def _keep(self, batch: Batch) -> None:
+        self._held.extend(batch.items)
+        self._held_bytes += batch.size
+        if self._held_bytes > self._channel.limits.held_bytes:  # the log has them soon
+            self._held = []
+            self._held_bytes = 0
+            self._hold_from = batch.items[-1].cursor
+
+    def _release(self) -> None:
+        """Show what was held; live from then on."""
+        if self._mode is Mode.LEFT:
+            return
+        held, self._held = self._held, []
+        self._mode = Mode.AHEAD
+        self._accept(held)
+        if self._is_level():
+            self._mode = Mode.LIVE
+
+    def _is_level(self) -> bool:
+        return self._mode is Mode.AHEAD and self._last == self._channel.last
+
+    # Too slow.
+
+    def _is_over(self) -> bool:
+        self._unchecked = 0
+        return self._viewer.buffered > self._channel.limits.buffered_bytes
+
+    def _fall_behind(self, batch: Batch) -> None:
+        self._last = predecessor(batch.items[0])
+        self._mode = Mode.SKIPPING
+        self._channel.hub.start(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        """Wait until the viewer has drained, then read the log from where it was."""
+        while self._mode is not Mode.LEFT:
+            try:
+                await self._drain()
+                self._hold()
+                await self._read_up(self._channel.hub.log)
+                self._release()
+            except TooSlow:
+                self.give_up()
+            except StoreUnavailable:
+                self._mode = Mode.SKIPPING
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
+
+    async def _drain(self) -> None:
+        """Wait until the viewer has taken most of its bytes; raises TooSlow."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._channel.limits.drain_seconds
+        while self._viewer.buffered > LOW_WATER and self._mode is not Mode.LEFT:
+            if loop.time() > deadline:
+                raise TooSlow
+            await asyncio.sleep(POLL_SECONDS)
+
+
+class TooSlow(Exception):
+    """The viewer did not take its bytes in time."""

@@ -1,0 +1,391 @@
+"""Websockets that serve themselves: FastAPI does path, identity and accept, then steps aside.
+
+``take_over`` hands uvicorn's transport to a Socket: no task, no queue and no ASGI state per
+connection. What goes out is gathered over everything that happens in one turn of the event loop
+and written once; one timer serves the pings and deadlines of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocket
+from uvicorn._types import ASGISendEvent
+from uvicorn.config import Config
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from bridge.frames import Ending, FrameReader, close_frame, ping_frame, pong_frame, text_frame
+from bridge.limits import Admission, SocketLimits
+from bridge.protocol.close_codes import CloseCode
+
+PING_AFTER_SECONDS = 20.0  # home routers drop idle TCP after about a minute
+DEAD_AFTER_SECONDS = 20.0  # after an unanswered ping
+CLOSING_SECONDS = 1.0  # for the other side's close frame; uvicorn waits 3 seconds in all
+TICK_SECONDS = 1.0
+EARLY_LIMIT = 64 << 10  # bytes a client may send before it is accepted
+EXTENSION = "relay.takeover"
+_LOST = 1006  # RFC 6455 section 7.4.1: no close frame came
+
+logger = logging.getLogger(__name__)
+
+
+class Peer(Protocol):
+    """What owns a socket: an uplink or a dashboard."""
+
+    def received(self, messages: list[bytes]) -> None:
+        """Take the text messages of one read, in order."""
+
+    def lost(self, code: int, reason: str) -> None:
+        """Learn, once, that the socket is gone."""
+
+
+class Socket(asyncio.Protocol):
+    """An accepted websocket."""
+
+    __slots__ = (
+        "_close",
+        "_deadline",
+        "_out",
+        "_peer",
+        "_pinged",
+        "_reader",
+        "_transport",
+        "_wire",
+        "last_heard",
+        "remote",
+    )
+
+    def __init__(
+        self, wire: Wire, transport: asyncio.Transport, remote: str, frame_limit: int
+    ) -> None:
+        """Serve the transport; ``remote`` is the client's address."""
+        self.remote = remote
+        self.last_heard = wire.loop.time()
+        self._wire = wire
+        self._transport = transport
+        self._reader = FrameReader(frame_limit)
+        self._peer: Peer | None = None
+        self._out: list[bytes] = []  # frames of this loop turn
+        self._close: tuple[int, str] | None = None  # how it ended, once it does
+        self._deadline = 0.0  # loop time at which it is closed or cut; 0: none
+        self._pinged = False
+
+    # Sending.
+
+    def write(self, frames: bytes) -> None:
+        """Send what is framed already, with all else that goes out in this loop turn."""
+        out = self._out
+        if not out:
+            self._wire.will_flush(self)
+        out.append(frames)
+
+    def send(self, text: bytes) -> None:
+        """Send one text message."""
+        self.write(text_frame(text))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that the client has not taken yet."""
+        return self._transport.get_write_buffer_size() + sum(map(len, self._out))
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        out = self._out
+        if not out:
+            return
+        frames = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        if self._close is None:
+            self._transport.write(frames)
+
+    # Ending.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has begun to close it."""
+        return self._close is None
+
+    def close(self, code: CloseCode, reason: str = "") -> None:
+        """Send what is gathered and a close frame, then wait a moment for the answer."""
+        self._fail(code, reason or code.reason)
+
+    def expect_within(self, seconds: float) -> None:
+        """Close unless a message comes in time; the first one that comes lifts it."""
+        self._deadline = self._wire.loop.time() + seconds
+
+    def pause_reading(self) -> None:
+        """Take no more bytes until told to go on."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        self._transport.resume_reading()
+
+    def shutdown(self) -> None:
+        """Tell the client that the relay restarts; uvicorn calls it when the server stops."""
+        self.close(CloseCode.RESTARTING)
+
+    # What the transport calls.
+
+    def data_received(self, data: bytes) -> None:
+        """Give the peer the messages in it and answer control frames."""
+        self.last_heard = self._wire.loop.time()
+        self._pinged = False
+        messages, pings, ending = self._reader.feed(data)
+        if self._close is not None:
+            if ending is not None and not ending.failed:
+                self._transport.close()  # both sides have said close
+            return
+        if messages:
+            self._deadline = 0.0
+            self._deliver(messages)
+        if pings:
+            self.write(pong_frame(pings[-1]))  # RFC 6455 5.5.3: only the latest need be answered
+        if ending is not None:
+            self._end(ending)
+
+    def eof_received(self) -> None:
+        """Let the transport close."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the peer."""
+        del exc  # a reset and an end are the same to everybody
+        self._wire.forget(self)
+        self._out.clear()
+        code, reason = self._close or (_LOST, "connection lost")
+        self._close = code, reason
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.lost(code, reason)
+
+    # What the wire calls.
+
+    def start(self, peer: Peer, early: bytes) -> None:
+        """Serve a peer, from the bytes that came before it was there."""
+        self._peer = peer
+        self._transport.resume_reading()
+        if early:
+            self.data_received(early)
+
+    def tick(self, now: float) -> None:
+        """Keep deadlines, ping a silent client, cut a dead one."""
+        if self._deadline and now >= self._deadline:
+            self._past_deadline()
+        elif now - self.last_heard >= PING_AFTER_SECONDS and self._close is None:
+            if now - self.last_heard >= PING_AFTER_SECONDS + DEAD_AFTER_SECONDS:
+                self._close = _LOST, "no answer to a ping"
+                self._transport.abort()
+            elif not self._pinged:
+                self._pinged = True
+                self.write(ping_frame())
+
+    def _past_deadline(self) -> None:
+        if self._close is None:
+            self.close(CloseCode.BAD_REQUEST, "no message in time")
+        else:
+            self._transport.abort()
+
+    def _deliver(self, messages: list[bytes]) -> None:
+        peer = self._peer
+        if peer is None:
+            return
+        try:
+            peer.received(messages)
+        except Exception:
+            logger.exception("closing the connection of %s", self.remote)
+            self.close(CloseCode.INTERNAL)
+
+    def _end(self, ending: Ending) -> None:
+        if self._close is not None:
+            return
+        if ending.failed:
+            self._fail(ending.code, ending.reason)
+            return
+        self.flush()
+        self._close = ending.code, ending.reason
+        self._transport.write(close_frame(ending.code))
+        self._transport.close()
+
+    def _fail(self, code: int, reason: str) -> None:
+        if self._close is not None:
+            return
+        self.flush()
+        self._close = code, reason
+        self._deadline = self._wire.loop.time() + CLOSING_SECONDS
+        if not self._transport.is_closing():
+            self._transport.write(close_frame(code, reason))
+            self._transport.resume_reading()
+
+
+class Wire:
+    """All sockets of one server: their one timer, their one flush per loop turn, their places."""
+
+    def __init__(self, connections: set[Any], admission: Admission) -> None:
+        """Keep the sockets in uvicorn's own set of connections too."""
+        self.loop = asyncio.get_running_loop()
+        self.admission = admission
+        self._connections = connections
+        self._sockets: set[Socket] = set()
+        self._dirty: list[Socket] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def adopt(self, protocol: RelayWebSocketProtocol, remote: str, frame_limit: int) -> Socket:
+        """Make a socket of an accepted connection."""
+        socket = Socket(self, protocol.transport, remote, frame_limit)
+        self._connections.discard(protocol)
+        self._connections.add(socket)
+        self._sockets.add(socket)
+        protocol.transport.set_protocol(socket)
+        if self._timer is None:
+            self._timer = self.loop.call_later(TICK_SECONDS, self._tick)
+        return socket
+
+    def forget(self, socket: Socket) -> None:
+        """Give a lost socket's place to others."""
+        self._connections.discard(socket)
+        self._sockets.discard(socket)
+        self.admission.release(socket.remote)
+
+    def will_flush(self, socket: Socket) -> None:
+        """Flush a socket at the end of this loop turn."""
+        if not self._dirty:
+            self.loop.call_soon(self._flush)
+        self._dirty.append(socket)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for socket in dirty:
+            socket.flush()
+
+    def _tick(self) -> None:
+        now = self.loop.time()
+        for socket in tuple(self._sockets):
+            socket.tick(now)
+        again = self._sockets
+        self._timer = self.loop.call_later(TICK_SECONDS, self._tick) if again else None
+
+
+class RelayWebSocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's handshake and ASGI connection, with a way out of them for ``take_over``."""
+
+    limits: ClassVar[SocketLimits] = SocketLimits()
+
+    @classmethod
+    def limited_to(cls, limits: SocketLimits) -> type[RelayWebSocketProtocol]:
+        """Give this class with other limits, as uvicorn wants a class."""
+        return type(cls.__name__, (cls,), {"limits": limits})
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any
+    ) -> None:
+        """Begin as uvicorn does, but never agree on compression: 40 KiB and more a socket."""
+        super().__init__(config, server_state, app_state, **more)
+        self.conn.available_extensions = []
+        self.hands_over = False
+        self.early = bytearray()  # came before the answer to the handshake
+        self._server_state = server_state
+
+    @property
+    def wire(self) -> Wire:
+        """The sockets of the server that this connection came to."""
+        wire = _wires.get(self._server_state)
+        if wire is None:
+            wire = _wires[self._server_state] = Wire(self.connections, Admission(self.limits))
+        return wire
+
+    def data_received(self, data: bytes) -> None:
+        """Hold what comes before it is known who will read it."""
+        if not self.handshake_initiated or self.handshake_complete:
+            super().data_received(data)
+            return
+        self.early += data
+        if len(self.early) > EARLY_LIMIT:
+            self.transport.pause_reading()
+
+    def start_keepalive(self) -> None:
+        """Leave the pings of a socket to the wire's timer."""
+        if not self.hands_over:
+            super().start_keepalive()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send, and let a route that stays have what came early."""
+        await super().send(message)
+        if self.early and self.handshake_complete and not self.hands_over:
+            early, self.early = bytes(self.early), bytearray()
+            self.transport.resume_reading()
+            super().data_received(early)
+
+    async def run_asgi(self) -> None:
+        """Run the route, and leave the transport alone when a socket has it."""
+        scope = self.scope
+        scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
+        # What uvicorn logs: a ticket in the query string is nobody's business.
+        self.scope = {**scope, "query_string": b""}
+        try:
+            await self.app(scope, self.receive, self.send)
+        except ClientDisconnected:
+            pass
+        except Exception:
+            logger.exception("the route of %s failed", scope["path"])
+            self.send_500_response()
+        finally:
+            if self.close_timer is None and not self.hands_over:
+                self.transport.close()
+
+
+_wires: WeakKeyDictionary[ServerState, Wire] = WeakKeyDictionary()
+
+
+async def take_over(
+    ws: WebSocket,
+    make_peer: Callable[[Socket], Peer],
+    *,
+    subprotocol: str | None,
+    headers: list[tuple[bytes, bytes]],
+    frame_limit: int,
+) -> None:
+    """Accept, or refuse with 429 or 503; then the socket serves itself and the route is done."""
+    protocol = ws.scope["extensions"].get(EXTENSION)
+    if not isinstance(protocol, RelayWebSocketProtocol):
+        raise TypeError("serve the relay with uvicorn's ws=RelayWebSocketProtocol")
+    wire = protocol.wire
+    remote = ws.client.host if ws.client else "local"
+    refusal = wire.admission.admit(remote)
+    if refusal is not None:
+        retry = {"Retry-After": str(refusal.retry_after)}
+        await ws.send_denial_response(PlainTextResponse(refusal.message, refusal.status, retry))
+        return
+    protocol.hands_over = True
+    try:
+        await ws.accept(subprotocol, headers)
+    except BaseException:
+        protocol.hands_over = False
+        wire.admission.release(remote)
+        raise
+    _hand_over(protocol, make_peer, remote, frame_limit)
+
+
+def _hand_over(
+    protocol: RelayWebSocketProtocol,
+    make_peer: Callable[[Socket], Peer],
+    remote: str,
+    frame_limit: int,
+) -> None:
+    wire = protocol.wire
+    if not protocol.handshake_complete or protocol.disconnected:
+        protocol.hands_over = False
+        wire.admission.release(remote)  # the client has gone meanwhile
+        return
+    socket = wire.adopt(protocol, remote, frame_limit)
+    try:
+        socket.start(make_peer(socket), bytes(protocol.early))
+    except BaseException:
+        socket.close(CloseCode.INTERNAL)
+        raise
