@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TypedDict
@@ -17,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from bridge.endpoints import docs, events, health, login, page, rest
 from bridge.endpoints.body import sentence_of
-from bridge.middleware import AccessLog, BodyLimit, SecurityHeaders
+from bridge.middleware import HEADERS, AccessLog, BodyLimit, SecurityHeaders
 from bridge.protocol.errors import (
     BridgeError,
     InternalError,
@@ -84,8 +85,10 @@ def _add_error_answers(app: FastAPI) -> None:
         return await _answer(request, _as_bridge_error(request, error), error.status_code)
 
     @app.exception_handler(Exception)
-    async def broken(request: Request, _error: Exception) -> Response | None:
-        return await _answer(request, InternalError("the relay broke; its log says where"))
+    async def broken(_request: Request, _error: Exception) -> Response:
+        response = error_response(InternalError("the relay broke; its log says where"))
+        response.headers.update(HEADERS)  # this answer is made outside of the middleware
+        return response
 
 
 async def _answer(
@@ -103,17 +106,17 @@ def error_response(error: BridgeError, status: int | None = None) -> Response:
     """Give the HTTP answer to an error: its code, sentence and reason."""
     body = {"code": error.code, "message": error.message, **error.data}
     headers = {}
-    if error.status == 401:
+    if error.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
-    if error.status == 503:
+    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["retry-after"] = "2"
     return JSONResponse({"error": body}, status or error.status, headers)
 
 
 def _as_bridge_error(request: Request, error: HTTPException) -> BridgeError:
-    if error.status_code == 405:
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         return MethodNotFound(f"{request.method} is not served at {request.url.path[:80]}")
-    if error.status_code == 404:
+    if error.status_code == HTTPStatus.NOT_FOUND:
         return NotFound(f"there is nothing at {request.url.path[:80]}")
     return InvalidRequest(str(error.detail))
 

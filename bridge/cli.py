@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bridge.relay import Relay
-    from bridge.server import RelayServer
     from bridge.settings import Settings
 
 ROLES = ("viewer", "approver", "operator", "admin")
@@ -96,7 +95,7 @@ def _add_token(commands: Any) -> None:
         "--ttl",
         type=seconds,
         metavar="TIME",
-        help="how long it is valid: 90s, 15m, 8h, 30d (default: 15m for a person, 30d for an agent)",
+        help="its life: 90s, 15m, 8h, 30d (default: 15m for a person, 30d for an agent)",
     )
 
 
@@ -138,17 +137,22 @@ def _serve(chosen: argparse.Namespace) -> int:
 
 
 async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) -> None:
-    from bridge.server import Running, serve
+    from bridge.running import Running
+    from bridge.server import serve
 
+    running = Running(settings.state_dir)
     tasks: list[asyncio.Task[None]] = []
 
-    def started(relay: Relay, _server: RelayServer) -> None:
-        Running(settings.state_dir).write(settings.reachable_at(port))
+    def started(relay: Relay) -> None:
+        running.write(settings.reachable_at(port), relay.store.address)
         print(f"relay listening on {settings.address(port)}", flush=True)
         if link:
             tasks.append(asyncio.create_task(_print_link(relay, settings.reachable_at(port))))
 
-    await serve(settings, listener, started)
+    try:
+        await serve(settings, listener, started)
+    finally:
+        running.clear()
 
 
 async def _print_link(relay: Relay, url: str) -> None:
@@ -188,9 +192,10 @@ def _link(chosen: argparse.Namespace) -> int:
     if settings is None:
         return WRONG_USE
     from bridge.protocol.errors import BridgeError, InvalidParams
-    from bridge.server import Running
+    from bridge.running import Running
 
-    url = Running(settings.state_dir).url() or settings.reachable_at(settings.port)
+    note = Running(settings.state_dir).read()
+    url = settings.public_url or (note.url if note else settings.reachable_at(settings.port))
     try:
         secret = asyncio.run(_make_link(settings, chosen))
     except InvalidParams as error:
@@ -198,7 +203,7 @@ def _link(chosen: argparse.Namespace) -> int:
         return WRONG_USE
     except BridgeError as error:
         return _fault(str(error))
-    print(sign_in_url(settings.public_url or url, secret))
+    print(sign_in_url(url, secret))
     return 0
 
 
@@ -206,7 +211,7 @@ async def _make_link(settings: Settings, chosen: argparse.Namespace) -> str:
     from bridge.login import Logins
     from bridge.protocol.acp import Role
     from bridge.redis import Store
-    from bridge.relay import running_store_url
+    from bridge.running import running_store_url
 
     store = Store.open(running_store_url(settings))
     try:
@@ -230,13 +235,10 @@ def _doctor(_chosen: argparse.Namespace) -> int:
 
 
 def _settings(**given: Any) -> Settings | None:
-    from bridge.settings import SettingsInvalid, load, unknown_settings
+    from bridge.settings import SettingsInvalid, load
 
     try:
-        unknown = unknown_settings(os.environ)
-        if unknown:
-            raise SettingsInvalid("; ".join(unknown))
-        return load(**given)
+        return load(os.environ, **given)
     except SettingsInvalid as error:
         print(f"chimera-relay: {error}", file=sys.stderr)
         return None

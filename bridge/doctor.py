@@ -6,13 +6,12 @@ import os
 import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from bridge.endpoints.page import STATIC
+from bridge.endpoints.page import STATIC, built_files
 from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
-from bridge.relay import running_store_url
-from bridge.server import PortUnavailable, Running, listen
+from bridge.running import Running, running_store_url
+from bridge.server import PortUnavailable, listen
 from bridge.settings import Settings
 from bridge.tokens import Tokens
 
@@ -33,7 +32,7 @@ class Finding:
 async def examine(settings: Settings) -> list[Finding]:
     """Look at everything a relay with these settings needs."""
     return [
-        Finding("settings", True, f"state in {settings.state_dir}"),  # noqa: FBT003
+        Finding("settings", True, f"state in {settings.state_dir}"),
         *[await _look(what, check, settings) for what, check in _CHECKS],
     ]
 
@@ -57,7 +56,7 @@ async def _keys(settings: Settings) -> str:
 
 
 async def _store(settings: Settings) -> str:
-    if settings.redis_url is None and not _runs(settings):
+    if settings.redis_url is None and Running(settings.state_dir).read() is None:
         from bridge.embedded import EmbeddedValkey
 
         embedded = EmbeddedValkey(settings.store_folder)
@@ -82,20 +81,17 @@ async def _port(settings: Settings) -> str:
     try:
         listen(settings.host, settings.port).close()
     except PortUnavailable:
-        if not _runs(settings):
+        note = Running(settings.state_dir).read()
+        if note is None:
             raise
-        return f"a relay of this state folder runs, process {Running(settings.state_dir).pid()}"
+        return f"the relay of this state folder runs at {note.url} (process {note.pid})"
     return f"{settings.port} is free on {settings.host}"
 
 
 async def _page(_settings: Settings) -> str:
-    if not Path(STATIC / "index.html").is_file():
+    if "index.html" not in built_files(STATIC):
         raise FileNotFoundError("not built: run ./dev setup in a checkout, or install the wheel")
     return "built"
-
-
-def _runs(settings: Settings) -> bool:
-    return Running(settings.state_dir).pid() is not None
 
 
 _CHECKS = (("keys", _keys), ("store", _store), ("port", _port), ("page", _page))

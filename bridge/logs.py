@@ -1,4 +1,4 @@
-"""Log lines on stderr: one per event, plain or JSON, that no input can forge or fill with secrets."""
+"""Log lines on stderr, plain or JSON: one per event, unforgeable by input, without secrets."""
 
 from __future__ import annotations
 
@@ -88,4 +88,4 @@ def _time(record: logging.LogRecord) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     named = {9: "\\t", 10: "\\n", 13: "\\r"}.get(code)
-    return named or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return named or f"\\u{code:04x}"

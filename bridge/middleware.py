@@ -1,4 +1,4 @@
-"""What wraps every request: security headers, the access log, and the bound on bodies (pure ASGI)."""
+"""What wraps every request: security headers, the access log, the bound on bodies."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 STRICT_TRANSPORT = "max-age=31536000"
+_SERVER_ERROR = 500
 _PATH_LIMIT = 200  # characters of a path in a log line
 
 
@@ -61,7 +62,7 @@ class AccessLog:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        status = 101 if scope["type"] == "websocket" else 500
+        status = 101 if scope["type"] == "websocket" else _SERVER_ERROR
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
@@ -109,6 +110,6 @@ def _write(scope: Scope, status: int, seconds: float) -> None:
     if relay is not None and scope["type"] == "http":
         relay.metrics.count("http_requests_total", route=template, status=str(status))
     method = scope.get("method", "WEBSOCKET")
-    level = logging.WARNING if status >= 500 else logging.INFO
+    level = logging.WARNING if status >= _SERVER_ERROR else logging.INFO
     facts = {"status": status, "ms": round(seconds * 1000, 1), "client": client[0]}
     logger.log(level, "%s %s", method, scope["path"][:_PATH_LIMIT], extra=facts)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bridge.agents import Agents
 from bridge.embedded import EmbeddedValkey
-from bridge.hub import Hub
+from bridge.hub import Hub, HubLimits
 from bridge.identity import Identities
 from bridge.inbox import Inbox
 from bridge.log import Log, LogLimits
@@ -20,7 +20,6 @@ from bridge.login import Logins
 from bridge.mail import Mailbox
 from bridge.metrics import Metrics
 from bridge.origins import Origins
-from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 from bridge.round_trips import RoundTrips
 from bridge.sessions import Sessions
@@ -73,8 +72,11 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
                 relay = _assemble(settings, tokens, store, Tasks(group))
                 relay.tasks.start("inbox", relay.inbox.run())
                 relay.tasks.start("log", relay.log.run())
-                yield relay
-                relay.tasks.stop()
+                try:
+                    yield relay
+                finally:
+                    relay.hub.close()
+                    relay.tasks.stop()
         finally:
             await store.aclose()
 
@@ -89,19 +91,6 @@ def _store_url(settings: Settings, stack: ExitStack) -> str:
     return url
 
 
-def running_store_url(settings: Settings) -> str:
-    """Give the address of the store of a relay that runs; raises StoreUnavailable."""
-    if settings.redis_url is not None:
-        return settings.redis_url.get_secret_value()
-    url = EmbeddedValkey(settings.store_folder).running_url()
-    if url is None:
-        raise StoreUnavailable(
-            f"no relay runs with the state in {settings.state_dir}; start it with chimera-relay "
-            "serve, or set BRIDGE_REDIS_URL or BRIDGE_STATE_DIR as it has them"
-        )
-    return url
-
-
 def _assemble(settings: Settings, tokens: Tokens, store: Store, tasks: Tasks) -> Relay:
     node = secrets.token_hex(8)
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
@@ -113,9 +102,9 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, tasks: Tasks) ->
         store=store,
         inbox=inbox,
         log=log,
-        hub=Hub(log, inbox),
-        sessions=Sessions(store),
-        agents=Agents(store),
+        hub=Hub(log, inbox, HubLimits(buffered_bytes=settings.subscriber_bytes)),
+        sessions=Sessions(store, inbox, age_seconds=settings.log_age_seconds),
+        agents=Agents(store, inbox, age_seconds=settings.log_age_seconds),
         round_trips=RoundTrips(store, inbox),
         mailbox=Mailbox(store, inbox),
         tokens=tokens,

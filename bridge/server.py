@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
-import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -34,7 +32,9 @@ class PortUnavailable(Exception):
 class RelayServer(uvicorn.Server):
     """uvicorn with resources that are open already, ended also by a background task that died."""
 
-    def __init__(self, config: uvicorn.Config, relay: Relay, on_started: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, relay: Relay, on_started: Callable[[Relay], None]
+    ) -> None:
         """Serve with an open relay."""
         super().__init__(config)
         self._relay = relay
@@ -44,7 +44,7 @@ class RelayServer(uvicorn.Server):
         """Give every request the relay, then listen."""
         self.lifespan.state["relay"] = self._relay
         await super().startup(sockets)
-        self._on_started()
+        self._on_started(self._relay)
 
     async def on_tick(self, counter: int) -> bool:
         """Say whether it is time to end."""
@@ -60,13 +60,14 @@ class RelayServer(uvicorn.Server):
 async def serve(
     settings: Settings,
     listener: socket.socket,
-    on_started: Callable[[Relay, RelayServer], None] = lambda _relay, _server: None,
+    on_started: Callable[[Relay], None] = lambda _relay: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; raises StoreUnavailable, OSError or RuntimeError."""
     app = create_app(settings)
     async with app.router.lifespan_context(app) as state:
+        assert state is not None
         relay: Relay = state["relay"]
-        server = RelayServer(uvicorn_config(app, settings), relay, lambda: on_started(relay, server))
+        server = RelayServer(uvicorn_config(app, settings), relay, on_started)
         with _signals_end_quietly():
             await server.serve([listener])
     if relay.tasks.failed:
@@ -125,50 +126,13 @@ def _why(error: OSError, host: str, port: int) -> str:
     return f"{host} is no address of this machine; choose another with --host or BRIDGE_HOST"
 
 
-class Running:
-    """A note in the state folder that says where the relay of this folder listens."""
-
-    def __init__(self, state_dir: Path) -> None:
-        """Use this state folder."""
-        self._path = state_dir / "running.json"
-
-    def write(self, url: str) -> None:
-        """Note the address and this process."""
-        self._path.write_text(json.dumps({"url": url, "pid": os.getpid()}))
-
-    def clear(self) -> None:
-        """Take the note away."""
-        self._path.unlink(missing_ok=True)
-
-    def url(self) -> str | None:
-        """Give the address of the relay that runs; None when none does."""
-        note = self._read()
-        return None if note is None else str(note["url"])
-
-    def pid(self) -> int | None:
-        """Give the process that runs; None when none does."""
-        note = self._read()
-        return None if note is None else int(note["pid"])
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            note: dict[str, Any] = json.loads(self._path.read_text())
-            os.kill(int(note["pid"]), 0)  # raises when that process is gone
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return note
-
-
-class _signals_end_quietly:
-    """uvicorn raises the signals it caught again when it is done; ending is no fault."""
-
-    def __enter__(self) -> None:
-        self._before = {one: signal.signal(one, _ignore) for one in (signal.SIGTERM, signal.SIGINT)}
-
-    def __exit__(self, *_: object) -> None:
-        for one, before in self._before.items():
-            signal.signal(one, before)
-
-
-def _ignore(_number: int, _frame: object) -> None:
-    return None
+@contextmanager
+def _signals_end_quietly() -> Iterator[None]:
+    """Let uvicorn raise again, when it is done, the signals it caught: ending is no fault."""
+    caught = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(one, lambda _number, _frame: None) for one in caught]
+    try:
+        yield
+    finally:
+        for one, handler in zip(caught, before, strict=True):
+            signal.signal(one, handler)

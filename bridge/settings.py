@@ -103,6 +103,7 @@ class Settings(BaseSettings):
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise ValueError("it must be an address such as https://bridge.example.org")
+        origin_of(value)  # raises for a port that is none
         if parts.path not in ("", "/"):
             raise ValueError("the relay must have a host name of its own, without a path")
         return value.rstrip("/")
@@ -156,8 +157,11 @@ class Settings(BaseSettings):
         return self.address(port)
 
 
-def load(**given: Any) -> Settings:
+def load(environ: Mapping[str, str], **given: Any) -> Settings:
     """Read the settings, what is given before the environment; raises SettingsInvalid."""
+    unknown = unknown_settings(environ)
+    if unknown:
+        raise SettingsInvalid("; ".join(unknown))
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -187,7 +191,7 @@ def origin_of(url: str) -> str:
 
 
 def _sentence(error: Any) -> str:
-    message = error["msg"].removeprefix("Value error, ")
+    message: str = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:] if not message.startswith(PREFIX) else message
     if not error["loc"]:
         return message

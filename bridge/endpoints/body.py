@@ -71,5 +71,3 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> None:
         if name in seen:
             raise InvalidRequest(f"the key {name[:80]!r} is there twice")
         seen.add(name)
-
-

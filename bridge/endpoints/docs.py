@@ -9,6 +9,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from bridge.middleware import CLOSED_POLICY
+
 router = APIRouter(include_in_schema=False)
 
 STYLE = """
@@ -20,14 +22,18 @@ table { border-collapse: collapse; width: 100%; }
 td { border-top: 1px solid #8884; padding: .25rem .75rem .25rem 0; vertical-align: top; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; frame-ancestors 'none'"
+POLICY = f"{CLOSED_POLICY}; style-src 'sha256-{_STYLE_HASH}'"
 
 
 @router.get("/api/docs")
 async def docs(request: Request) -> Response:
     """Show every endpoint with its parameters, body and answers."""
     schema = request.app.openapi()
-    parts = [_section(path, verb, one) for path, verbs in schema["paths"].items() for verb, one in verbs.items()]
+    parts = [
+        _section(path, verb, one)
+        for path, verbs in schema["paths"].items()
+        for verb, one in verbs.items()
+    ]
     html = (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
@@ -17,12 +19,14 @@ from bridge.endpoints.rest import SessionId
 from bridge.hub import Item
 from bridge.identity import Identity
 from bridge.protocol.cursor import START, Cursor
-from bridge.protocol.errors import Overloaded
+from bridge.protocol.errors import BridgeError, Overloaded
 from bridge.relay import Relay
 from bridge.subscriber import Subscriber
 
 KEEPALIVE_SECONDS = 15.0  # proxies cut a silent response after 30 to 60 s
+LONGEST_SECONDS = 3600.0  # then the reader comes back, and is asked again who it is
 
+logger = logging.getLogger(__name__)
 router = APIRouter(prefix="/api", tags=["rest"])
 
 
@@ -55,14 +59,10 @@ class EventStream:
             )
         )
 
-    def ask(self, item: Item) -> None:
-        """Ignore that a question may be answered now: its entry tells of it."""
-
-    def gap(self, session_id: str, held_from: Cursor | None, reason: str) -> None:
+    def gap(self, session_id: str, held_from: Cursor, reason: str) -> None:
         """Say that entries are missing before what follows."""
         del session_id
-        held = None if held_from is None else str(held_from)
-        data = json.dumps({"from": held, "reason": reason})
+        data = json.dumps({"from": str(held_from), "reason": reason})
         self._put(format_sse_event(data_str=data, event="gap"))
 
     def too_slow(self) -> None:
@@ -116,7 +116,6 @@ class EventStream:
 async def events(
     relay: TheRelay,
     viewer: Viewer,
-    request: Request,
     session_id: SessionId,
     after: Annotated[str | None, Query(description="begin after this cursor")] = None,
     last_event_id: Annotated[str | None, Header(description="the same, as browsers say it")] = None,
@@ -130,7 +129,6 @@ async def events(
     relay.metrics.count("event_streams_total")
     body = _stream(relay, viewer, session_id, cursor)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    del request
     return StreamingResponse(body, headers=headers, media_type="text/event-stream")
 
 
@@ -138,16 +136,36 @@ async def _stream(
     relay: Relay, viewer: Identity, session_id: str, after: Cursor
 ) -> AsyncIterator[bytes]:
     stream = EventStream()
-    channel = relay.hub.channel(viewer.tenant, session_id)
-    subscriber = Subscriber(channel, stream, after, history=True)
+    subscriber = Subscriber(
+        relay.hub.channel(viewer.tenant, session_id), stream, after, history=True
+    )
+    filling = asyncio.create_task(_fill(stream, subscriber, relay))
     stop_watching = relay.identities.watch(viewer.token_id, stream.end)
+    end = _end_when_expired(stream, viewer)
     relay.streams.add(stream)
     try:
         yield KEEPALIVE_COMMENT  # the headers go out although nothing is held
-        await subscriber.start(relay.log)
         async for chunk in stream.chunks():
             yield chunk
     finally:
-        subscriber.leave()
-        stop_watching()
         relay.streams.discard(stream)
+        stop_watching()
+        end.cancel()
+        subscriber.leave()
+        filling.cancel()
+
+
+async def _fill(stream: EventStream, subscriber: Subscriber, relay: Relay) -> None:
+    # A task of its own: it waits until the response has taken what came before.
+    try:
+        await subscriber.start(relay.log)
+    except BridgeError as error:
+        logger.warning("an event stream ended: %s", error)
+        stream.end()
+
+
+def _end_when_expired(stream: EventStream, viewer: Identity) -> asyncio.TimerHandle:
+    left = LONGEST_SECONDS
+    if viewer.expires_at is not None:
+        left = min(left, viewer.expires_at / 1000 - time.time())
+    return asyncio.get_running_loop().call_later(left, stream.end)

@@ -15,20 +15,10 @@ from fastapi import APIRouter, Request, Response
 from bridge.protocol.errors import NotFound
 
 STATIC = Path(__file__).parent.parent / "static"
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types default dompurify",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "form-action 'none'; require-trusted-types-for 'script'; trusted-types default dompurify"
 )
 FOREVER = "public, max-age=31536000, immutable"  # names under assets/ carry a hash
 NOT_BUILT = (
@@ -56,7 +46,7 @@ class File:
 @cache
 def built_files(folder: Path) -> dict[str, File]:
     """Read the built files by their path; empty when the page is not built."""
-    return {path.relative_to(folder).as_posix(): _read(path, folder) for path in _walk(folder)}
+    return {path.relative_to(folder).as_posix(): _read(path) for path in _walk(folder)}
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
@@ -98,7 +88,7 @@ def _walk(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def _read(path: Path, folder: Path) -> File:
+def _read(path: Path) -> File:
     body = path.read_bytes()
     media_type = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
     media_type = media_type or "application/octet-stream"

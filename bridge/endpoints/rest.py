@@ -12,7 +12,6 @@ from bridge.endpoints.body import StrictRoute
 from bridge.log import Log
 from bridge.protocol import acp
 from bridge.protocol.cursor import START, Cursor
-from bridge.protocol.entry import timestamp
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
@@ -123,9 +122,7 @@ async def send_mail(
     return {"mailId": body.mail_id, "n": n}
 
 
-@router.get(
-    "/mail/{id}", response_model=shapes.MailOutcome, response_model_exclude_none=True
-)
+@router.get("/mail/{id}", response_model=shapes.MailOutcome, response_model_exclude_none=True)
 async def mail(
     relay: TheRelay, viewer: Viewer, mail_id: Annotated[str, Path(alias="id")]
 ) -> Payload:
@@ -162,13 +159,8 @@ async def decide(
     """Answer a question; the first answer is recorded, later ones are told who won."""
     decision = Decision(round_trip_id, body.hash, body.answer, body.decision_id)
     decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin)
-    relay.metrics.count("decisions_total", state=str(decided.state))
-    return {
-        "state": str(decided.state),
-        "by": None if decided.by is None else msgspec.to_builtins(decided.by),
-        "reason": decided.reason,
-        "at": timestamp(decided.at),
-    }
+    relay.metrics.count("decisions_total", state=decided.state.value)
+    return decided.as_json()
 
 
 def mail_params(method: str, params: Payload, session_id: str) -> Payload:

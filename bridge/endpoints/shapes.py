@@ -37,6 +37,7 @@ class Agent(Shape):
     roots: list[str] = []
     modes: list[str] = []
     capabilities: dict[str, Any] = {}
+    alive: bool = True
     login: str = ""
     epoch: int
     attachment: Attachment
@@ -145,6 +146,7 @@ class Decided(Shape):
     state: Literal["recorded", "late", "closed", "refused"]
     by: By | None = None
     reason: str | None = None
+    answer: dict[str, Any] | None = None
     at: str
 
 
