@@ -1,0 +1,132 @@
+"""What an agent sent, made fit for the log: nothing forged in it, nothing huge on its way.
+
+Values stay the agent's own bytes unless something must be taken out or shortened.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from bridge.protocol import jsonrpc
+from bridge.protocol.entry import META_KEY
+from bridge.protocol.jsonrpc import Payload
+
+VALUE_LIMIT = 64 << 10  # bytes of one output or _meta in the log; agents send lines of 500 kB
+TEXT_LIMIT = 1 << 20  # bytes of one piece of a message
+OPAQUE = frozenset({"rawInput", "rawOutput"})  # what runs and what it said: never edited
+
+RawFields: TypeAlias = dict[str, msgspec.Raw]
+
+# A key may be written with escapes: "chimera\u002ebridge" is the same key.
+_MAYBE_FORGED = re.compile(rb"chimera\.bridge|\\u00[2-7]")
+
+
+class Cleaned(msgspec.Struct):
+    """A message's fields for an entry; ``short`` is what goes to the relay, None: the same."""
+
+    fields: dict[str, Any]
+    meta: dict[str, Any] | None
+    short: dict[str, Any] | None = None
+    short_meta: dict[str, Any] | None = None
+
+
+def clean(params: RawFields, size: int) -> Cleaned:
+    """Take the fields of an agent's message apart for an entry; ``size`` is its bytes in all."""
+    fields: dict[str, Any] = {}
+    for name, raw in params.items():
+        if name not in ("sessionId", "_meta"):
+            fields[name] = unforged(raw)
+    meta = _meta(params.get("_meta"))
+    if size <= VALUE_LIMIT:
+        return Cleaned(fields, meta)
+    short = {name: _shortened_field(name, value) for name, value in fields.items()}
+    return Cleaned(fields, meta, short, shortened_meta(meta))
+
+
+def unforged(raw: msgspec.Raw) -> msgspec.Raw:
+    """Give a value without our own key in any ``_meta``; its bytes stay when it has none."""
+    if _MAYBE_FORGED.search(raw) is None:
+        return raw
+    decoded = jsonrpc.value(raw)
+    return msgspec.Raw(jsonrpc.encode(decoded)) if strip(decoded) else raw
+
+
+def strip(value: Any) -> bool:
+    """Take our key out of every ``_meta`` in a decoded value; say whether one was there."""
+    found = False
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            meta = node.get("_meta")
+            if isinstance(meta, dict) and META_KEY in meta:
+                del meta[META_KEY]
+                found = True
+            waiting.extend(child for name, child in node.items() if name not in OPAQUE)
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return found
+
+
+def shortened_meta(meta: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Give an agent's ``_meta`` with every huge value replaced by its length."""
+    if meta is None:
+        return None
+    return {name: _stub_if_huge(value) for name, value in meta.items()}
+
+
+def shortened_update(update: Payload) -> Payload:
+    """Give an update or a tool call with every huge output replaced by a stub of the same type."""
+    short = dict(update)
+    if isinstance(update.get("_meta"), dict):
+        short["_meta"] = shortened_meta(update["_meta"])
+    if "rawOutput" in update:
+        short["rawOutput"] = _stub_if_huge(update["rawOutput"])
+    content = update.get("content")
+    if isinstance(content, list):
+        short["content"] = [_shortened_item(item) for item in content]
+    elif isinstance(content, dict):
+        short["content"] = _shortened_block(content)
+    return short
+
+
+def _shortened_field(name: str, value: msgspec.Raw) -> Any:
+    if len(value) <= VALUE_LIMIT or name not in ("update", "toolCall"):
+        return value
+    decoded = jsonrpc.value(value)
+    return shortened_update(decoded) if isinstance(decoded, dict) else value
+
+
+def _shortened_item(item: Any) -> Any:
+    size = len(jsonrpc.encode(item))
+    if size <= VALUE_LIMIT:
+        return item
+    what = f"changes to {item.get('path')}" if item.get("type") == "diff" else "output"
+    return {"type": "content", "content": _text(f"[{what}: {size:,} bytes, kept on the machine]")}
+
+
+def _shortened_block(block: Payload) -> Payload:
+    size = len(jsonrpc.encode(block))
+    if size <= TEXT_LIMIT:
+        return block
+    return _text(f"[{block.get('type')}: {size:,} bytes, kept on the machine]")
+
+
+def _stub_if_huge(value: Any) -> Any:
+    size = len(value) if isinstance(value, msgspec.Raw) else len(jsonrpc.encode(value))
+    return value if size <= VALUE_LIMIT else {"shortened": True, "bytes": size}
+
+
+def _meta(raw: msgspec.Raw | None) -> dict[str, Any] | None:
+    if raw is None or bytes(raw[:1]) != b"{":
+        return None
+    fields = jsonrpc.fields(raw)
+    fields.pop(META_KEY, None)
+    return dict(fields) or None
+
+
+def _text(text: str) -> Payload:
+    return {"type": "text", "text": text}

@@ -1,0 +1,221 @@
+"""One connection to the relay: greets it, sends what waits, hears what comes, notices silence."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import Any, Protocol
+
+import msgspec
+from websockets.asyncio.client import ClientConnection
+
+from agent_side.outbox import Outbox
+from agent_side.status import Status
+from bridge.protocol import jsonrpc, uplink
+from bridge.protocol.errors import BridgeError, MethodNotFound
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.uplink import Hello, HelloResult, Mail, Presence, Stored
+
+HELLO_SECONDS = 15.0  # for the relay's answer to our greeting
+TICK_SECONDS = 1.0  # how often silence is measured
+SLEPT_SECONDS = 30.0  # the wall clock ran so much further than ours: the machine slept
+
+
+class HelloRefused(Exception):
+    """The relay answered our greeting with an error."""
+
+    def __init__(self, error: Payload) -> None:
+        """Keep the JSON-RPC error object."""
+        super().__init__(str(error.get("message", error)))
+        self.code = error.get("code")
+        data = error.get("data")
+        self.data: Payload = data if isinstance(data, dict) else {}
+
+
+class Dead(Exception):
+    """The relay has been silent too long, or this machine slept."""
+
+
+class Party(Protocol):
+    """The connector, as its uplink sees it."""
+
+    def hello(self) -> Hello:
+        """Give the greeting."""
+
+    def welcomed(self, result: HelloResult) -> None:
+        """Take the relay's answer to the greeting."""
+
+    def mail(self, mail: Mail) -> None:
+        """Take a mail."""
+
+    def presence(self, presence: Presence) -> None:
+        """Take who watches a session."""
+
+    def history(self, params: Payload) -> Payload:
+        """Give a page of a session's journal; raises BridgeError."""
+
+
+class Link:
+    """An open websocket and the three tasks on it; ``run`` ends with its first fault."""
+
+    def __init__(
+        self, socket: ClientConnection, party: Party, outbox: Outbox, status: Status
+    ) -> None:
+        """Speak on a socket that is open."""
+        self.greeted = False
+        self._socket = socket
+        self._party = party
+        self._outbox = outbox
+        self._status = status
+        self._control: deque[bytes] = deque()  # before any entry: a ping never waits for text
+        self._wake = asyncio.Event()
+        self._heard_at = time.monotonic()
+        self._pings: dict[int, float] = {}
+        self._count = 0
+
+    async def greet(self) -> None:
+        """Exchange the greeting; raises HelloRefused, TimeoutError, ConnectionClosed."""
+        begun = time.monotonic()
+        await self._socket.send(jsonrpc.request(1, uplink.HELLO, self._party.hello()), text=True)
+        async with asyncio.timeout(HELLO_SECONDS):
+            answer = jsonrpc.parse(await self._socket.recv(decode=False))
+        if not isinstance(answer, jsonrpc.Response) or answer.result is None:
+            error = answer.error if isinstance(answer, jsonrpc.Response) else None
+            raise HelloRefused(jsonrpc.payload(error) if error else {"message": "no answer"})
+        result = msgspec.json.decode(answer.result, type=HelloResult)
+        self.greeted = True
+        self._heard_at = time.monotonic()
+        self._status.round_trip_ms = round((self._heard_at - begun) * 1000)
+        self._outbox.connect(result.sessions, result.limits)
+        self._party.welcomed(result)
+
+    async def run(self) -> None:
+        """Serve until something ends it; raises ConnectionClosed, Dead or BridgeError."""
+        tasks = [asyncio.create_task(step()) for step in (self._send, self._hear, self._watch)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._outbox.disconnect()
+
+    def tell(self, method: str, params: Any) -> None:
+        """Send a message of our own, before the entries that wait."""
+        self._control.append(jsonrpc.notification(method, params))
+        self._wake.set()
+
+    def poke(self) -> None:
+        """Say that the outbox may have something."""
+        self._wake.set()
+
+    async def drained(self) -> None:
+        """Wait until all is sent and acknowledged."""
+        while self._control or not self._outbox.idle:
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        """Close the socket in order."""
+        await self._socket.close()
+
+    # Sending.
+
+    async def _send(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while (text := self._next()) is not None:
+                await self._socket.send(text, text=True)
+
+    def _next(self) -> bytes | None:
+        return self._control.popleft() if self._control else self._outbox.next()
+
+    # Hearing.
+
+    async def _hear(self) -> None:
+        while True:
+            text = await self._socket.recv(decode=False)
+            self._heard_at = time.monotonic()
+            self._status.hear()
+            self._take(jsonrpc.parse(text))
+
+    def _take(self, message: jsonrpc.Message) -> None:
+        if isinstance(message, jsonrpc.Request):
+            self._answer(message)
+        elif isinstance(message, jsonrpc.Notification):
+            self._take_notification(message)
+
+    def _take_notification(self, message: jsonrpc.Notification) -> None:
+        params = message.params
+        if message.method == uplink.ACK:
+            self._acknowledged(msgspec.json.decode(params, type=Stored))
+        elif message.method == uplink.MAIL:
+            self._party.mail(msgspec.json.decode(params, type=Mail))
+        elif message.method == uplink.PRESENCE:
+            self._party.presence(msgspec.json.decode(params, type=Presence))
+        elif message.method == uplink.PING:
+            self.tell(uplink.PONG, params)
+        elif message.method == uplink.PONG:
+            self._ponged(jsonrpc.payload(params).get("n"))
+
+    def _acknowledged(self, stored: Stored) -> None:
+        again = self._outbox.acknowledge(stored)
+        if again:
+            asyncio.get_running_loop().call_later(again, self._acknowledged, stored)
+        self._wake.set()
+
+    def _answer(self, request: jsonrpc.Request) -> None:
+        try:
+            if request.method != uplink.HISTORY:
+                raise MethodNotFound(f"{request.method[:80]!r} is not known here")
+            page = self._party.history(jsonrpc.payload(request.params))
+            self._control.append(jsonrpc.result(request.id, page))
+        except BridgeError as error:
+            self._control.append(jsonrpc.error(request.id, error))
+        self._wake.set()
+
+    # Noticing silence.
+
+    async def _watch(self) -> None:
+        asked_at: float | None = None
+        waiting = self._unsent()
+        while True:
+            skew = time.time() - time.monotonic()
+            await asyncio.sleep(TICK_SECONDS)
+            if time.time() - time.monotonic() - skew > SLEPT_SECONDS:
+                raise Dead("this machine was asleep")
+            if (left := self._unsent()) < waiting:  # the other side takes bytes: it lives
+                self._heard_at = time.monotonic()
+            waiting = left
+            asked_at = self._measure(asked_at)
+
+    def _measure(self, asked_at: float | None) -> float | None:
+        now = time.monotonic()
+        if now - self._heard_at < uplink.PING_AFTER_SECONDS:
+            return None
+        if asked_at is None:
+            self._ping(now)
+            return now
+        if now - asked_at > uplink.DEAD_AFTER_SECONDS:
+            raise Dead(f"nothing heard for {now - self._heard_at:.0f} s")
+        return asked_at
+
+    def _ping(self, now: float) -> None:
+        self._count += 1
+        self._pings = {self._count: now}
+        self.tell(uplink.PING, {"n": self._count})
+
+    def _ponged(self, number: object) -> None:
+        sent = self._pings.pop(number, None) if isinstance(number, int) else None
+        if sent is not None:
+            self._status.round_trip_ms = round((time.monotonic() - sent) * 1000)
+
+    def _unsent(self) -> int:
+        transport = self._socket.transport
+        with contextlib.suppress(AttributeError):
+            return transport.get_write_buffer_size()
+        return 0

@@ -1,0 +1,159 @@
+"""Carries out mail: each once, in order, none waiting behind a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from agent_side.agents.process import AgentError
+from agent_side.host import Host, Spawn
+from agent_side.mailbox import Mailbox
+from agent_side.policy import Policy, named_agent
+from agent_side.status import now_ms
+from agent_side.turns import TurnEnd
+from bridge.protocol import acp
+from bridge.protocol.errors import BridgeError, InternalError, InvalidParams, NotFound
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.round_trip import Decision
+from bridge.protocol.uplink import Mail, MailDone
+
+
+class UnknownOutcome(BridgeError):
+    """The agent was given this before the connector ended; what came of it is not known."""
+
+    code, status, reason = -32603, 500, "unknown_outcome"
+
+
+class Orders:
+    """The mail of one connector, from its arrival to its outcome."""
+
+    def __init__(
+        self,
+        agent_id: str,
+        host: Host,
+        *,
+        policy: Policy,
+        mailbox: Mailbox,
+        on_done: Callable[[MailDone], None],
+        spawn: Spawn,
+    ) -> None:
+        """Tell ``on_done`` every outcome."""
+        self._agent_id = agent_id
+        self._host = host
+        self._policy = policy
+        self._mailbox = mailbox
+        self._on_done = on_done
+        self._spawn = spawn
+        self._turn_ids: dict[str, str] = {}
+
+    def take(self, mail: Mail) -> None:
+        """Have a mail on disk and carry it out; one that was there already is not done again."""
+        if self._mailbox.take(mail):
+            self._carry_out(mail)
+        elif (outcome := self._mailbox.outcome(mail.mail_id)) is not None:
+            self._on_done(outcome)
+
+    def resume(self, turn_ids: dict[str, str]) -> None:
+        """Carry on with the mail of an earlier process; ``turn_ids`` by mail id, as logged."""
+        self._turn_ids = turn_ids
+        for mail in list(self._mailbox.pending.values()):
+            if mail.mail_id in self._mailbox.handed:
+                self._fail(mail, UnknownOutcome("the connector restarted while the agent had this"))
+            else:
+                self._carry_out(mail)
+
+    def _carry_out(self, mail: Mail) -> None:
+        try:
+            method, params = self._policy.check_mail(mail, now_ms())
+            self._steps[method](self, mail, params)
+        except BridgeError as error:
+            self._fail(mail, error)
+
+    def _prompt(self, mail: Mail, params: Payload) -> None:
+        prompt = params.get("prompt")
+        if not isinstance(prompt, list):
+            raise InvalidParams("a prompt is a list of content blocks, each with a type")
+        self._host.prompt(
+            _session_id(params),
+            prompt,
+            mail.origin,
+            mail_id=mail.mail_id,
+            on_ended=lambda end: self._prompt_ended(mail, end),
+            turn_id=self._turn_ids.pop(mail.mail_id, None),
+        )
+
+    def _prompt_ended(self, mail: Mail, end: TurnEnd) -> None:
+        if end.error is not None:
+            self._finish(MailDone(mail.mail_id, error=end.error))
+        else:
+            self._finish(MailDone(mail.mail_id, end.result or {"stopReason": end.stop_reason}))
+
+    def _cancel(self, mail: Mail, params: Payload) -> None:
+        self._host.cancel(_session_id(params), mail.origin)
+        self._finish(MailDone(mail.mail_id, {}))
+
+    def _decide(self, mail: Mail, params: Payload) -> None:
+        try:
+            decision = msgspec.convert(params, Decision)
+        except msgspec.ValidationError as error:
+            raise InvalidParams(f"no decision: {error}") from None
+        resolved = self._host.questions.decide(decision, mail.origin)
+        self._finish(MailDone(mail.mail_id, msgspec.to_builtins(resolved)))
+
+    def _set_mode(self, mail: Mail, params: Payload) -> None:
+        mode = self._policy.check_mode(params.get("modeId"))
+        self._await(mail, self._host.set_mode(_session_id(params), mode))
+
+    def _set_option(self, mail: Mail, params: Payload) -> None:
+        session = self._host.session(_session_id(params))
+        self._policy.check_option(params, session.facts.config_options)
+        self._await(mail, self._host.set_config_option(session.id, params))
+
+    def _new(self, mail: Mail, params: Payload) -> None:
+        if named_agent(params) not in (None, self._agent_id):
+            raise NotFound("that agent is not here")
+        cwd = self._policy.check_cwd(params.get("cwd"))
+        self._mailbox.hand(mail.mail_id)
+
+        async def opened() -> Payload:
+            return (await self._host.new_session(cwd)).result
+
+        self._await(mail, opened())
+
+    _steps: dict[str, Callable[[Orders, Mail, Payload], None]] = {  # noqa: RUF012
+        acp.PROMPT: _prompt,
+        acp.CANCEL: _cancel,
+        acp.DECIDE: _decide,
+        acp.SET_MODE: _set_mode,
+        acp.SET_CONFIG_OPTION: _set_option,
+        acp.NEW: _new,
+    }
+
+    # Outcomes.
+
+    def _await(self, mail: Mail, result: Awaitable[Any]) -> None:
+        self._spawn(self._finish_with(mail, result))
+
+    async def _finish_with(self, mail: Mail, result: Awaitable[Any]) -> None:
+        try:
+            self._finish(MailDone(mail.mail_id, await result))
+        except (BridgeError, AgentError) as error:
+            self._finish(MailDone(mail.mail_id, error=error.as_object()))
+        except TimeoutError:
+            self._fail(mail, InternalError("the agent did not answer in time"))
+
+    def _fail(self, mail: Mail, error: BridgeError) -> None:
+        self._finish(MailDone(mail.mail_id, error=error.as_object()))
+
+    def _finish(self, done: MailDone) -> None:
+        self._mailbox.finish(done)
+        self._on_done(done)
+
+
+def _session_id(params: Payload) -> str:
+    session_id = params.get("sessionId")
+    if not isinstance(session_id, str):
+        raise InvalidParams("sessionId is missing")
+    return session_id

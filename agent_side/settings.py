@@ -1,0 +1,109 @@
+"""What a connector is told at its start; nothing here reads the environment."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
+SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+UPLINK_PATH = "/uplink"
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names it and says what is taken."""
+
+
+@dataclass(frozen=True)
+class ConnectorSettings:
+    """Where a connector keeps its state and what remote clients may do."""
+
+    name: str  # of this connector on this machine; one process at a time has it
+    cwd: Path  # where sessions open when nobody says otherwise
+    state_dir: Path  # one folder in it per name
+    roots: tuple[Path, ...] = ()  # folders for remote sessions; empty: cwd alone
+    allow_modes: frozenset[str] = frozenset()  # further session modes that remote clients may set
+    allow_options: frozenset[str] = frozenset()  # further config options that they may set
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is no file name of ours; raises SettingsError."""
+        if NAME.fullmatch(self.name) is None:
+            raise SettingsError(
+                f"invalid name {self.name[:80]!r}: up to 64 letters, digits, '_', '.' and '-'"
+            )
+
+    @property
+    def folder(self) -> Path:
+        """The state folder of this name."""
+        return self.state_dir / self.name
+
+    @property
+    def allowed_roots(self) -> tuple[Path, ...]:
+        """The folders in which remote clients may open sessions, links resolved."""
+        return tuple(root.expanduser().resolve() for root in self.roots or (self.cwd,))
+
+
+@dataclass(frozen=True)
+class RelayTarget:
+    """The relay to attach to, and where the token for it comes from."""
+
+    url: str  # as given: ws, wss, http or https, with or without /uplink
+    token: str = field(default="", repr=False)
+    token_file: Path | None = None  # read again after a refusal: tokens are renewed in place
+    insecure: bool = False  # plain ws:// to another machine
+    ca: Path | None = None  # a further certificate authority, PEM
+
+    def __post_init__(self) -> None:
+        """Check the address; raises SettingsError."""
+        parts = urlsplit(self.url)
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise SettingsError(
+                f"invalid relay address {self.url[:200]!r}: write wss://host[:port], "
+                "or ws://127.0.0.1:8787 for a relay on this machine"
+            )
+        if parts.username or parts.query or parts.fragment:
+            raise SettingsError(
+                "a relay address carries no credentials: use FERRET_BRIDGE_TOKEN or --token-file"
+            )
+        if SCHEMES[parts.scheme] == "ws" and not (self.loopback or self.insecure):
+            raise SettingsError(
+                f"{self.url} would send the token in the clear: use wss://, "
+                "or --insecure when the network is yours"
+            )
+
+    @property
+    def uplink_url(self) -> str:
+        """The websocket address of the uplink."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/")
+        path = path if path.endswith(UPLINK_PATH) else path + UPLINK_PATH
+        return urlunsplit((SCHEMES[parts.scheme], parts.netloc, path, "", ""))
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether the uplink runs over TLS."""
+        return self.uplink_url.startswith("wss:")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the relay is on this machine by its address."""
+        host = urlsplit(self.url).hostname or ""
+        if host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def read_token(self) -> str:
+        """Give the token, from its file when there is one; raises SettingsError."""
+        if self.token_file is None:
+            return self.token.strip()
+        try:
+            return self.token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise SettingsError(f"the token file {self.token_file} cannot be read: {why}") from None
