@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import secrets
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from bridge import keys
+from bridge.outage import Outage
 from bridge.protocol.errors import InvalidParams, StoreUnavailable
 from bridge.redis import Store
 
@@ -29,7 +29,6 @@ INBOX_SECONDS = 60
 INBOX_ENTRIES = 2000
 PAGE = 1000  # entries of one stream in one read
 STREAMS = 500  # in one read: one timeout covers the whole reply
-BACKOFF_SECONDS = (0.05, 0.5)
 
 Entries = list[tuple[str, dict[bytes, bytes]]]
 
@@ -133,6 +132,11 @@ class Inbox:
         self._left.discard(stream)
         self._to_register.set()
         return followed
+
+    def is_behind(self, stream: str, stream_id: str) -> bool:
+        """Whether a follower of this process has not had that entry of a stream yet."""
+        place = _place(stream_id)
+        return any(followed.place < place for followed in self._followers.get(stream, ()))
 
     def _leave(self, followed: Followed) -> None:
         followers = self._followers.get(followed.stream, set())
@@ -327,31 +331,6 @@ class Inbox:
                     pipe.hdel(keys.watch(stream), self.node)
                 await pipe.execute()
         self._left.difference_update(left)
-
-
-class Outage:
-    """One outage as its task sees it: said once, waited out with growing jitter."""
-
-    def __init__(self, whose: str) -> None:
-        """Name what suffers, for the log."""
-        self._whose = whose
-        self._failures = 0
-
-    async def wait(self, error: Exception) -> None:
-        """Say the first failure, then wait a little longer each time."""
-        if not self._failures:
-            _logger.warning("%s: %s", self._whose, error)
-        first, most = BACKOFF_SECONDS
-        longest = min(most, first * 2**self._failures)
-        self._failures = min(self._failures + 1, 10)
-        await asyncio.sleep(random.uniform(first / 2, longest))
-
-    def over(self) -> bool:
-        """Note a success; True when it ended an outage."""
-        was, self._failures = self._failures > 0, 0
-        if was:
-            _logger.warning("%s: redis answers again", self._whose)
-        return was
 
 
 def _deliver(followed: Followed, entries: list[tuple[bytes, Any]]) -> None:

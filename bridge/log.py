@@ -8,14 +8,12 @@ script skips what it has already, so nothing is ever stored twice or lost here.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
-import msgspec
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -31,12 +29,12 @@ from redis.exceptions import (
 from bridge import keys
 from bridge.agents import DEFAULT_AGE_SECONDS, Claim, agent_life_ms
 from bridge.changes import Change, notice
-from bridge.inbox import Inbox, Outage
-from bridge.protocol import entry, jsonrpc
+from bridge.effects import NO_EFFECT, Effect, effect_of
+from bridge.inbox import Inbox
+from bridge.outage import Outage
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Envelope
-from bridge.protocol.errors import InvalidParams, StoreUnavailable
-from bridge.protocol.round_trip import Resolved
+from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Argument, Script, Store, script
 
 BATCH_ENTRIES = 256  # in one script call: Redis serves nobody else meanwhile
@@ -83,12 +81,11 @@ class _Entry(NamedTuple):
     cursor: Cursor
     prev: str  # stream id, '' if none is named
     payload: bytes
-    effect: bytes
-    round_trip: str  # the id that the effect is about
+    effect: Effect
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        return (self.cursor.epoch, self.cursor.seq, self.prev, self.payload, self.effect)
+        return (self.cursor.epoch, self.cursor.seq, self.prev, self.payload, self.effect.text)
 
 
 class _Pending(NamedTuple):
@@ -205,15 +202,29 @@ class Log:
                 self._again.append(batch)
                 refused = reply
                 continue
-            _tell(batch, _appended(batch, reply))
-            if not isinstance(reply, RedisError):
-                tenant = batch.claim.tenant
-                for node in reply[3]:
-                    wakes[node.decode()].append(keys.log(tenant, batch.session))
-                for node in reply[4]:
-                    wakes[node.decode()].append(keys.changes(tenant))
+            appended = _appended(batch, reply)
+            _tell(batch, appended)
+            if appended.state != "failed":
+                self._note_wakes(wakes, batch, appended.cursor, reply[3], reply[4])
         await self._inbox.wake_all(wakes)
         return refused
+
+    def _note_wakes(
+        self,
+        wakes: defaultdict[str, list[str]],
+        batch: _Batch,
+        cursor: Cursor,
+        log_nodes: list[bytes],
+        changes_nodes: list[bytes],
+    ) -> None:
+        stream = keys.log(batch.claim.tenant, batch.session)
+        for node in log_nodes:
+            name = node.decode()
+            # Here the entries were mostly shown when they came, before they were stored.
+            if name != self._inbox.node or self._inbox.is_behind(stream, cursor.stream_id):
+                wakes[name].append(stream)
+        for node in changes_nodes:
+            wakes[node.decode()].append(keys.changes(batch.claim.tenant))
 
     async def _send(self, batches: list[_Batch]) -> list[Any]:
         wanted = script("append")
@@ -254,7 +265,7 @@ class Log:
             keys.watch(keys.changes(tenant)),
             keys.audit(tenant),
         ]
-        names += [keys.round_trip(tenant, e.round_trip) for e in batch.entries if e.effect]
+        names += [keys.round_trip(tenant, e.effect.about) for e in batch.entries if e.effect.text]
         arguments: list[Argument] = [
             session,
             claim.agent,
@@ -309,93 +320,11 @@ class Log:
 def _prepare(
     claim: Claim, session: str, cursor: Cursor, payload: bytes, envelope: Envelope | None
 ) -> _Entry:
-    """Find out what an entry does beside being stored."""
-    if envelope is None or (envelope.is_plain and envelope.meta.prev is None):
-        return _Entry(cursor, "", payload, b"", "")
-    meta = envelope.meta
-    prev = "" if meta.prev is None else Cursor.parse(meta.prev).stream_id
-    if envelope.method in entry.QUESTIONS and meta.round_trip is not None:
-        effect, about = _opening(claim, session, payload, envelope)
-    elif envelope.method == entry.RESOLVED:
-        effect, about = _closing(claim, session, payload)
-    else:
-        effect, about = b"", ""
-    return _Entry(cursor, prev, payload, effect, about)
-
-
-def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> tuple[bytes, str]:
-    """Describe the record that a question opens, as fields of text."""
-    asked = envelope.meta.round_trip
-    assert asked is not None
-    keys.check_id(asked.id, "round-trip id")
-    asked_at = _milliseconds(envelope.meta.at, "at")
-    kinds = _kinds(asked.subject)
-    params = jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"])
-    card = params.get("toolCall")
-    call = card.get("toolCallId", "") if isinstance(card, dict) else params.get("toolCallId", "")
-    fields = {
-        "id": asked.id,
-        "kind": asked.kind,
-        "subject": asked.subject,
-        "hash": asked.hash,
-        "risk": asked.risk,
-        "option_ids": json.dumps(asked.option_ids),
-        "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),
-        "asked_at": str(asked_at),
-        "expires_at": str(_milliseconds(asked.expires_at, "expiresAt")) if asked.expires_at else "",
-        "tool_call_id": call if isinstance(call, str) else "",
-    }
-    told = Change("roundTrip", asked.id, session_id=session, agent=claim.agent, state="open")
-    return _effect("open", fields, told), asked.id
-
-
-def _closing(claim: Claim, session: str, payload: bytes) -> tuple[bytes, str]:
-    """Describe how a round-trip ended, as fields of text."""
-    params = jsonrpc.fields(msgspec.Raw(payload))["params"]
-    try:
-        end = msgspec.json.decode(params, type=Resolved)
-    except msgspec.DecodeError as error:
-        raise InvalidParams(f"invalid {entry.RESOLVED}: {error}") from None
-    keys.check_id(end.id, "round-trip id")
-    fields = {
-        "id": end.id,
-        "result": end.result.value,
-        "reason": end.reason.value,
-        "answer": "" if end.answer is None else msgspec.json.encode(end.answer).decode(),
-        "by": "" if end.by is None else msgspec.json.encode(end.by).decode(),
-    }
-    told = Change(
-        "roundTrip",
-        end.id,
-        session_id=session,
-        agent=claim.agent,
-        state="closed",
-        by=end.by,
-        answer=end.answer,
-        result=end.result.value,
-        reason=end.reason.value,
-    )
-    return _effect("resolved", fields, told), end.id
-
-
-def _effect(word: str, fields: dict[str, str], told: Change) -> bytes:
-    return msgspec.json.encode({word: fields, "notice": notice(told).decode()})
-
-
-def _kinds(subject: str) -> dict[str, str]:
-    """Give the kind of each option that a subject shows; none if it shows them otherwise."""
-    try:
-        options = msgspec.json.decode(subject)["options"]
-        return {str(id_): str(kind) for id_, _, kind in options}
-    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, ValueError):
-        return {}
-
-
-def _milliseconds(text: str, what: str) -> int:
-    try:
-        return entry.milliseconds(text)
-    except (ValueError, OverflowError):
-        raise InvalidParams(f"invalid {what} {text!r:.60}: write ISO 8601 in UTC") from None
+    if envelope is None:
+        return _Entry(cursor, "", payload, NO_EFFECT)
+    prev = envelope.meta.prev
+    before = "" if prev is None else Cursor.parse(prev).stream_id
+    return _Entry(cursor, before, payload, effect_of(claim, session, payload, envelope))
 
 
 def _fitting(entries: list[_Entry], room: int, size: int) -> int:

@@ -121,6 +121,8 @@ class Store:
         try:
             async with asyncio.timeout(seconds):
                 yield
+        except ResponseError as error:
+            raise StoreUnavailable(f"redis at {self.address} refuses: {error}") from error
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             raise StoreUnavailable(
                 f"redis at {self.address} does not answer: {_cause(error)}"

@@ -48,6 +48,7 @@ _FIELDS = (
     "closed_answer",
     "closed_at",
 )
+CLOSED_SEARCHED = 1000  # of a tenant's lately closed ones, for those of one session
 _LIFE_MS = keys.AGENT_SECONDS * 1000
 
 
@@ -250,8 +251,8 @@ class RoundTrips:
             else:
                 pipe.hkeys(keys.asked(tenant, session_id))
             if closed:
-                most = limit - 1 if session_id is None else -1
-                pipe.zrevrange(keys.closed_round_trips(tenant), 0, most)
+                most = limit if session_id is None else CLOSED_SEARCHED
+                pipe.zrevrange(keys.closed_round_trips(tenant), 0, most - 1)
             found = await pipe.execute()
         return [id_.decode() for ids in found for id_ in ids]
 

@@ -28,6 +28,7 @@ from bridge.protocol.uplink import SessionCard
 from bridge.redis import Store, as_ms
 
 LISTED = 1000  # the newest; older ones are found by their id
+PRUNED = 100  # of the oldest, looked at with each list
 _FIELDS = ("agent", "card", "epoch", "seq", "created_at", "updated_at")
 
 
@@ -135,12 +136,23 @@ class Sessions:
         index = keys.sessions(tenant)
         async with self._store.operation():
             ids = [i.decode() for i in await self._store.commands.zrevrange(index, 0, LISTED - 1)]
+            # Beyond what is listed, expired ones would stay in the index for ever.
+            oldest = await self._store.commands.zrange(index, 0, PRUNED - 1)
         records = await self._read(tenant, ids)
-        gone = set(ids) - {record.session_id for record in records}
-        if gone:  # they expired
-            async with self._store.operation():
-                await self._store.commands.zrem(index, *gone)
+        await self._prune(tenant, {*ids, *(i.decode() for i in oldest)})
         return records
+
+    async def _prune(self, tenant: str, ids: set[str]) -> None:
+        """Take those out of the index that expired."""
+        looked_at = list(ids)
+        async with self._store.operation():
+            pipe = self._store.commands.pipeline(transaction=False)
+            for id_ in looked_at:
+                pipe.exists(keys.meta(tenant, id_))
+            there = await pipe.execute()
+            gone = [id_ for id_, exists in zip(looked_at, there, strict=True) if not exists]
+            if gone:
+                await self._store.commands.zrem(keys.sessions(tenant), *gone)
 
     async def _read(self, tenant: str, ids: Sequence[str]) -> Records:
         async with self._store.operation():

@@ -1,0 +1,118 @@
+"""What an entry does beside being stored: a question opens a round-trip, its end closes it.
+
+The append script does it in the same step. An effect is JSON of flat text fields, because Lua's
+JSON turns empty lists into objects and long numbers into floats.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from bridge import keys
+from bridge.agents import Claim
+from bridge.changes import Change, notice
+from bridge.protocol import entry, jsonrpc
+from bridge.protocol.entry import Envelope
+from bridge.protocol.errors import InvalidParams
+from bridge.protocol.round_trip import Resolved
+
+
+class Effect(NamedTuple):
+    """One entry's effect; no text, no effect."""
+
+    text: bytes  # {"open" | "resolved": {field: text}, "notice": text}
+    about: str  # the round-trip's id
+
+
+NO_EFFECT = Effect(b"", "")
+
+
+def effect_of(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> Effect:
+    """Find out an entry's effect; raises InvalidParams when a round-trip in it is malformed."""
+    if envelope.method in entry.QUESTIONS and envelope.meta.round_trip is not None:
+        return _opening(claim, session, payload, envelope)
+    if envelope.method == entry.RESOLVED:
+        return _closing(claim, session, payload)
+    return NO_EFFECT
+
+
+def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> Effect:
+    """Describe the record that a question opens, as fields of text."""
+    asked = envelope.meta.round_trip
+    assert asked is not None
+    keys.check_id(asked.id, "round-trip id")
+    asked_at = (
+        _milliseconds(envelope.meta.at, "at") if envelope.meta.at else time.time_ns() // 10**6
+    )
+    kinds = _kinds(asked.subject)
+    params = jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"])
+    card = params.get("toolCall")
+    call = card.get("toolCallId", "") if isinstance(card, dict) else params.get("toolCallId", "")
+    fields = {
+        "id": asked.id,
+        "kind": asked.kind,
+        "subject": asked.subject,
+        "hash": asked.hash,
+        "risk": asked.risk,
+        "option_ids": json.dumps(asked.option_ids),
+        "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),
+        "asked_at": str(asked_at),
+        "expires_at": str(_milliseconds(asked.expires_at, "expiresAt")) if asked.expires_at else "",
+        "tool_call_id": call if isinstance(call, str) else "",
+    }
+    told = Change("roundTrip", asked.id, session_id=session, agent=claim.agent, state="open")
+    return _effect("open", fields, told)
+
+
+def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
+    """Describe how a round-trip ended, as fields of text."""
+    params = jsonrpc.fields(msgspec.Raw(payload))["params"]
+    try:
+        end = msgspec.json.decode(params, type=Resolved)
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"invalid {entry.RESOLVED}: {error}") from None
+    keys.check_id(end.id, "round-trip id")
+    fields = {
+        "id": end.id,
+        "result": end.result.value,
+        "reason": end.reason.value,
+        "answer": "" if end.answer is None else msgspec.json.encode(end.answer).decode(),
+        "by": "" if end.by is None else msgspec.json.encode(end.by).decode(),
+    }
+    told = Change(
+        "roundTrip",
+        end.id,
+        session_id=session,
+        agent=claim.agent,
+        state="closed",
+        by=end.by,
+        answer=end.answer,
+        result=end.result.value,
+        reason=end.reason.value,
+    )
+    return _effect("resolved", fields, told)
+
+
+def _effect(word: str, fields: dict[str, str], told: Change) -> Effect:
+    text = msgspec.json.encode({word: fields, "notice": notice(told).decode()})
+    return Effect(text, fields["id"])
+
+
+def _kinds(subject: str) -> dict[str, str]:
+    """Give the kind of each option that a subject shows; none if it shows them otherwise."""
+    try:
+        options = msgspec.json.decode(subject)["options"]
+        return {str(id_): str(kind) for id_, _, kind in options}
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, ValueError):
+        return {}
+
+
+def _milliseconds(text: str, what: str) -> int:
+    try:
+        return entry.milliseconds(text)
+    except (ValueError, OverflowError):
+        raise InvalidParams(f"invalid {what} {text!r:.60}: write ISO 8601 in UTC") from None
