@@ -3,6 +3,11 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   base: "./",
   // The relay serves what is built here; the folder is git-ignored and made by hatch_build.py.
-  build: { outDir: "../static", emptyOutDir: true, target: "es2022" },
+  build: {
+    outDir: "../static",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+  },
   test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}"] },
 });

@@ -1,6 +1,33 @@
 import { render } from "preact";
+import { announceQuestions, countInTitle } from "./announcer";
+import { startClock } from "./clock";
+import { listenToKeys } from "./keys";
+import { Page, PageProvider } from "./page";
+import { followLocation, takeSecret } from "./route";
+import "./style/tokens.css";
+import "./style/frame.css";
+import "./style/parts.css";
+import "./style/session.css";
+import { startTheme } from "./theme";
+import { App } from "./ui/App";
+
+startTheme();
+startClock();
+
+const page = new Page();
+const secret = takeSecret();
+followLocation();
+listenToKeys(page);
+announceQuestions(page);
+countInTitle(page);
 
 const root = document.getElementById("app");
 if (root) {
-  render(<h1>Chimera Bridge</h1>, root);
+  render(
+    <PageProvider value={page}>
+      <App />
+    </PageProvider>,
+    root,
+  );
 }
+void page.start(secret);

@@ -1,0 +1,70 @@
+/** The few things that go over plain HTTP: who I am, signing in and out, older pages of a log. */
+
+import type { CursorText } from "./cursor";
+import type { Entry, Me } from "./wire";
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly reason: string,
+  ) {
+    super(message);
+  }
+}
+
+export interface LogPage {
+  entries: Entry[];
+  first?: CursorText | null;
+  more: boolean;
+}
+
+/** Tells who is signed in; null: nobody. */
+export async function whoAmI(): Promise<Me | null> {
+  try {
+    return await call<Me>("GET", "/api/me");
+  } catch (error) {
+    if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return null;
+    throw error;
+  }
+}
+
+export async function signIn(secret: string): Promise<void> {
+  await call("POST", "/api/sign-in", { secret });
+}
+
+export async function signOut(): Promise<void> {
+  await call("POST", "/api/sign-out", {});
+}
+
+/** Reads the entries before a cursor, oldest first. */
+export async function logBefore(
+  session: string,
+  before: CursorText,
+  limit = 500,
+): Promise<LogPage> {
+  const query = new URLSearchParams({ before, limit: String(limit) });
+  return call<LogPage>("GET", `/api/sessions/${encodeURIComponent(session)}/log?${query}`);
+}
+
+async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await fetch(path, {
+    method,
+    headers: body === undefined ? {} : { "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    credentials: "same-origin",
+    cache: "no-store",
+  });
+  const text = await response.text();
+  if (response.ok) return (text ? JSON.parse(text) : null) as T;
+  throw errorOf(response.status, text);
+}
+
+function errorOf(status: number, text: string): ApiError {
+  try {
+    const { error } = JSON.parse(text) as { error: { message: string; reason: string } };
+    return new ApiError(status, error.message, error.reason);
+  } catch {
+    return new ApiError(status, `the relay answered ${status}`, String(status));
+  }
+}

@@ -1,0 +1,239 @@
+/** One opened session: its entries as they come, drawn once per frame, and what I send into it. */
+
+import { batch, signal } from "@preact/signals";
+import { logBefore } from "./api";
+import { type Connection, Disconnected, RequestError } from "./connection";
+import { type Cursor, compareCursors, cursorText, parseCursor, START } from "./cursor";
+import { newId } from "./ids";
+import { Prompts } from "./prompts";
+import { type Item, type RunningTurn, Transcript, withoutLostTail } from "./transcript";
+import {
+  type ConfigOption,
+  type Entry,
+  META,
+  metaOf,
+  type Payload,
+  type Session,
+  type Usage,
+} from "./wire";
+
+export interface View {
+  items: readonly Item[];
+  running: RunningTurn | null;
+  queued: ReadonlySet<string>;
+  usage: Usage | null;
+  mode: string | null;
+  configOptions: ConfigOption[] | null;
+}
+
+export type Loading =
+  | { state: "waiting" }
+  | { state: "reading"; received: number }
+  | { state: "whole" }
+  | { state: "failed"; message: string; reason: string };
+
+/** What lies before the first entry that is shown. */
+export type Before = "beginning" | "more" | "reading" | "dropped";
+
+interface Mark {
+  reason: string;
+  from: Cursor | null;
+  at: Cursor;
+}
+
+const NOTHING: View = {
+  items: [],
+  running: null,
+  queued: new Set(),
+  usage: null,
+  mode: null,
+  configOptions: null,
+};
+
+export class Conversation {
+  readonly view = signal<View>(NOTHING);
+  readonly loading = signal<Loading>({ state: "waiting" });
+  readonly before = signal<Before>("beginning");
+  /** When I asked to stop the turn that runs; null: not asked. */
+  readonly stopping = signal<number | null>(null);
+  /** Why the last thing I asked for was not done. */
+  readonly refusal = signal<string | null>(null);
+  readonly prompts: Prompts;
+
+  private entries: Entry[] = [];
+  private marks: Mark[] = [];
+  private transcript = new Transcript();
+  private frame = 0;
+
+  constructor(
+    readonly sessionId: string,
+    private readonly connection: Connection,
+    private readonly putSession: (session: Session) => void,
+  ) {
+    this.prompts = new Prompts(connection, sessionId);
+  }
+
+  /** Reads the log from the last entry we have, on opening and after every reconnect. */
+  async attach(): Promise<void> {
+    const { last } = this.transcript;
+    const fresh = compareCursors(last, START) === 0;
+    this.loading.value = { state: "reading", received: 0 };
+    try {
+      const result = await this.connection.request<Payload>(
+        fresh ? "session/load" : "session/resume",
+        this.attachParams(fresh ? null : last),
+        60_000,
+      );
+      const meta = (result._meta as Payload | undefined)?.[META] as Payload | undefined;
+      if (meta?.session) this.putSession(meta.session as Session);
+      this.loading.value = { state: "whole" };
+      this.flush();
+      this.prompts.reconcile();
+    } catch (error) {
+      this.attachFailed(error);
+    }
+  }
+
+  /** Leaves the session; it goes on without us. */
+  leave(): void {
+    cancelAnimationFrame(this.frame);
+    this.connection.notify("session/close", { sessionId: this.sessionId });
+  }
+
+  receive(entry: Entry): void {
+    const meta = metaOf(entry);
+    if (compareCursors(meta, this.transcript.last) <= 0) return;
+    if (this.lostTail(entry)) this.rebuild(withoutLostTail(this.entries, entry));
+    this.entries.push(entry);
+    this.transcript.push(entry);
+    this.schedule();
+  }
+
+  /** The relay says that entries before `from` are gone; what is held follows. */
+  gap(params: Payload): void {
+    const from = params.from ? parseCursor(String(params.from)) : null;
+    const mark = { reason: String(params.reason ?? ""), from, at: this.transcript.last };
+    if (this.entries.length === 0) {
+      this.before.value = "dropped";
+      return;
+    }
+    this.marks.push(mark);
+    this.transcript.gap(mark.reason, from);
+    this.schedule();
+  }
+
+  async loadEarlier(): Promise<void> {
+    const { first } = this.transcript;
+    if (!first || this.before.value === "reading") return;
+    this.before.value = "reading";
+    try {
+      const page = await logBefore(this.sessionId, cursorText(first));
+      this.rebuild([...page.entries, ...this.entries]);
+      this.before.value = page.more ? "more" : this.endOf(page.entries.length > 0);
+      this.draw();
+    } catch (error) {
+      this.before.value = "more";
+      this.refusal.value = (error as Error).message;
+    }
+  }
+
+  stop(): void {
+    this.stopping.value = Date.now();
+    const meta = { [META]: { mailId: newId("c") } };
+    const sent = this.connection.notify("session/cancel", {
+      sessionId: this.sessionId,
+      _meta: meta,
+    });
+    if (!sent) this.stopping.value = null;
+  }
+
+  async setMode(modeId: string): Promise<void> {
+    await this.ask("session/set_mode", { modeId });
+  }
+
+  async setConfigOption(configId: string, value: string | boolean): Promise<void> {
+    await this.ask("session/set_config_option", { configId, value });
+  }
+
+  private async ask(method: string, params: Payload): Promise<void> {
+    this.refusal.value = null;
+    const meta = { [META]: { mailId: newId("m") } };
+    try {
+      await this.connection.request(method, { sessionId: this.sessionId, ...params, _meta: meta });
+    } catch (error) {
+      this.refusal.value = (error as Error).message;
+    }
+  }
+
+  private attachParams(cursor: Cursor | null): Payload {
+    const params = { sessionId: this.sessionId, cwd: "/", mcpServers: [] };
+    if (!cursor) return params;
+    return { ...params, _meta: { [META]: { cursor: cursorText(cursor) } } };
+  }
+
+  private attachFailed(error: unknown): void {
+    if (error instanceof Disconnected) this.loading.value = { state: "waiting" };
+    else if (error instanceof RequestError) {
+      this.loading.value = { state: "failed", message: error.message, reason: error.reason };
+    } else throw error;
+  }
+
+  // A new epoch says where it begins; what we hold beyond that was lost by its writer.
+  private lostTail(entry: Entry): boolean {
+    const { prev, epoch } = metaOf(entry);
+    const { last } = this.transcript;
+    return prev !== undefined && epoch > last.epoch && compareCursors(parseCursor(prev), last) < 0;
+  }
+
+  private rebuild(entries: Entry[]): void {
+    this.entries = entries;
+    this.transcript = new Transcript();
+    const marks = [...this.marks];
+    for (const entry of entries) {
+      while (marks[0] && compareCursors(marks[0].at, metaOf(entry)) < 0) {
+        const mark = marks.shift() as Mark;
+        this.transcript.gap(mark.reason, mark.from);
+      }
+      this.transcript.push(entry);
+    }
+  }
+
+  private endOf(readSome: boolean): Before {
+    const first = this.entries[0];
+    const meta = first && metaOf(first);
+    if (!meta || (meta.seq === 1 && !meta.prev)) return "beginning";
+    return readSome && this.before.value !== "dropped" ? "more" : "dropped";
+  }
+
+  private schedule(): void {
+    if (this.loading.value.state === "reading" && this.view.value === NOTHING) {
+      this.loading.value = { state: "reading", received: this.entries.length };
+    } else if (!this.frame) {
+      this.frame = requestAnimationFrame(() => this.flush());
+    }
+  }
+
+  private flush(): void {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    if (this.before.value !== "dropped") this.before.value = this.endOf(true);
+    this.draw();
+  }
+
+  private draw(): void {
+    const { items, running, queued, usage, mode, configOptions, seenMail } = this.transcript;
+    batch(() => {
+      this.view.value = {
+        items: items.slice(),
+        running,
+        queued: new Set(queued),
+        usage,
+        mode,
+        configOptions,
+      };
+      if (!running) this.stopping.value = null;
+      for (const mailId of queued) this.prompts.queued(mailId);
+      this.prompts.seen(seenMail);
+    });
+  }
+}

@@ -1,0 +1,58 @@
+/** My own answers on their way: what I chose, and what the relay said to it. */
+
+import { signal } from "@preact/signals";
+import { type Connection, Disconnected, RequestError } from "./connection";
+import { newId } from "./ids";
+import type { Answer, Decided, Origin, RoundTrip } from "./wire";
+
+export interface Mine {
+  decisionId: string;
+  hash: string;
+  answer: Answer;
+  /** `failed`: nothing was recorded, for the reason in `message`; another try is free. */
+  state: "sending" | "failed" | Decided["state"];
+  by?: Origin | null;
+  reason?: string | null;
+  message?: string;
+}
+
+export class Decisions {
+  readonly mine = signal<ReadonlyMap<string, Mine>>(new Map());
+
+  constructor(private readonly connection: Connection) {}
+
+  /** Sends an answer once; while one is under way or recorded, another is not taken. */
+  decide(roundTrip: RoundTrip, answer: Answer): void {
+    const before = this.mine.value.get(roundTrip.id);
+    if (before && before.state !== "failed") return;
+    const { hash } = roundTrip;
+    this.put(roundTrip.id, { decisionId: newId("d"), hash, answer, state: "sending" });
+    void this.send(roundTrip.id);
+  }
+
+  /** Sends again what got no answer, under the same id: it counts once. */
+  resend(): void {
+    for (const [id, mine] of this.mine.value) {
+      if (mine.state === "sending") void this.send(id);
+    }
+  }
+
+  private async send(id: string): Promise<void> {
+    const mine = this.mine.value.get(id);
+    if (!mine) return;
+    const { decisionId, hash, answer } = mine;
+    try {
+      const params = { id, hash, answer, decisionId };
+      const decided = await this.connection.request<Decided>("_bridge/decide", params);
+      this.put(id, { ...mine, state: decided.state, by: decided.by, reason: decided.reason });
+    } catch (error) {
+      if (error instanceof RequestError) {
+        this.put(id, { ...mine, state: "failed", message: error.message, reason: error.reason });
+      } else if (!(error instanceof Disconnected)) throw error;
+    }
+  }
+
+  private put(id: string, mine: Mine): void {
+    this.mine.value = new Map(this.mine.value).set(id, mine);
+  }
+}

@@ -1,0 +1,103 @@
+/** My own prompts that the log does not show yet. */
+
+import { signal } from "@preact/signals";
+import { type Connection, Disconnected, RequestError } from "./connection";
+import { newId } from "./ids";
+import { META } from "./wire";
+
+export interface OwnPrompt {
+  mailId: string;
+  text: string;
+  at: number;
+  /** `unknown`: sent long ago and never seen; only the person may send it again. */
+  state: "sent" | "queued" | "unsent" | "unknown" | "failed";
+  message?: string;
+}
+
+// What is older is not run by surprise when a laptop wakes up.
+const RESEND_WITHIN = 5 * 60_000;
+
+export class Prompts {
+  readonly waiting = signal<readonly OwnPrompt[]>([]);
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly sessionId: string,
+  ) {
+    this.waiting.value = this.remembered();
+  }
+
+  send(text: string): void {
+    const prompt: OwnPrompt = { mailId: newId("p"), text, at: Date.now(), state: "sent" };
+    this.set([...this.waiting.value, prompt]);
+    void this.post(prompt);
+  }
+
+  /** Sends one again under its own id: if it did arrive, nothing happens twice. */
+  again(mailId: string): void {
+    const prompt = this.waiting.value.find((one) => one.mailId === mailId);
+    if (!prompt) return;
+    this.put({ ...prompt, state: "sent", message: undefined });
+    void this.post(prompt);
+  }
+
+  discard(mailId: string): void {
+    this.set(this.waiting.value.filter((one) => one.mailId !== mailId));
+  }
+
+  /** The log is whole up to now: what it does not show is sent again, or left to the person. */
+  reconcile(): void {
+    for (const prompt of this.waiting.value) {
+      if (prompt.state === "failed" || prompt.state === "queued") continue;
+      if (Date.now() - prompt.at < RESEND_WITHIN) this.again(prompt.mailId);
+      else this.put({ ...prompt, state: "unknown" });
+    }
+  }
+
+  /** The log shows these; those it has queued wait there. */
+  seen(inLog: ReadonlySet<string>): void {
+    const left = this.waiting.value.filter((one) => !inLog.has(one.mailId));
+    if (left.length !== this.waiting.value.length) this.set(left);
+  }
+
+  queued(mailId: string): void {
+    const prompt = this.waiting.value.find((one) => one.mailId === mailId);
+    if (prompt && prompt.state !== "queued") this.put({ ...prompt, state: "queued" });
+  }
+
+  private async post(prompt: OwnPrompt): Promise<void> {
+    const { sessionId } = this;
+    const { mailId } = prompt;
+    const blocks = [{ type: "text", text: prompt.text }];
+    const meta = { [META]: { mailId, echo: true } };
+    try {
+      const params = { sessionId, prompt: blocks, _meta: meta };
+      await this.connection.request("session/prompt", params, null);
+    } catch (error) {
+      const known = this.waiting.value.find((one) => one.mailId === mailId);
+      if (!known) return;
+      if (error instanceof Disconnected) this.put({ ...known, state: "unsent" });
+      else if (error instanceof RequestError) {
+        this.put({ ...known, state: "failed", message: error.message });
+      } else throw error;
+    }
+  }
+
+  private put(prompt: OwnPrompt): void {
+    this.set(this.waiting.value.map((one) => (one.mailId === prompt.mailId ? prompt : one)));
+  }
+
+  private set(prompts: readonly OwnPrompt[]): void {
+    this.waiting.value = prompts;
+    if (prompts.length) sessionStorage.setItem(this.key, JSON.stringify(prompts));
+    else sessionStorage.removeItem(this.key);
+  }
+
+  private remembered(): OwnPrompt[] {
+    return JSON.parse(sessionStorage.getItem(this.key) ?? "[]") as OwnPrompt[];
+  }
+
+  private get key(): string {
+    return `prompts ${this.sessionId}`;
+  }
+}

@@ -1,0 +1,71 @@
+/** One URL a place, behind the `#`: back works, and a link opens the right one. */
+
+import { signal } from "@preact/signals";
+
+export type Route =
+  | { at: "inbox" }
+  | { at: "sessions" }
+  | { at: "new" }
+  | { at: "fleet" }
+  | { at: "settings" }
+  | { at: "session"; id: string }
+  | { at: "question"; id: string };
+
+const PLAIN = new Set(["sessions", "new", "fleet", "settings"]);
+
+/** Reads a location's fragment; what is not known is the inbox. */
+export function parseRoute(hash: string): Route {
+  const [, place = "", id = ""] = hash.replace(/^#/, "").split("/");
+  if (place === "s" && id) return { at: "session", id: decode(id) };
+  if (place === "q" && id) return { at: "question", id: decode(id) };
+  return PLAIN.has(place) ? ({ at: place } as Route) : { at: "inbox" };
+}
+
+export function href(route: Route): string {
+  if (route.at === "session") return `#/s/${encodeURIComponent(route.id)}`;
+  if (route.at === "question") return `#/q/${encodeURIComponent(route.id)}`;
+  return route.at === "inbox" ? "#/" : `#/${route.at}`;
+}
+
+export const route = signal<Route>(parseRoute(globalThis.location?.hash ?? ""));
+
+export function go(to: Route): void {
+  location.hash = href(to);
+}
+
+// How many places of ours lie behind the present one; kept in each history entry.
+let depth = 0;
+
+/** Follows the address bar. */
+export function followLocation(): void {
+  history.replaceState({ depth }, "");
+  addEventListener("hashchange", () => {
+    const known = (history.state as { depth?: number } | null)?.depth;
+    depth = known ?? depth + 1;
+    if (known === undefined) history.replaceState({ depth }, "");
+    route.value = parseRoute(location.hash);
+  });
+}
+
+/** Goes where one came from; from a link that was opened directly, to `otherwise`. */
+export function goBack(otherwise: Route): void {
+  if (depth > 0) history.back();
+  else go(otherwise);
+}
+
+/** Takes the secret of a sign-in link out of the address bar; null: there is none. */
+export function takeSecret(): string | null {
+  const match = /^#signin=(.+)$/.exec(location.hash);
+  if (!match) return null;
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  route.value = { at: "inbox" };
+  return decode(match[1] ?? "");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

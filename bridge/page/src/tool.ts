@@ -1,0 +1,119 @@
+/** A tool call as a person sees it: one card that its updates fill. */
+
+import { contentDiffs, exitCodeOf, outputDelta, outputOf } from "./output";
+import type { Diff } from "./subject";
+import type { Answer, Origin, Payload } from "./wire";
+
+/** A question that was asked about the call, as far as the log tells. */
+export interface Asked {
+  id: string;
+  resolved: Resolved | null;
+}
+
+/** How a question closed; the fields of `_bridge/resolved`. */
+export interface Resolved {
+  id: string;
+  result: "applied" | "void";
+  reason: string;
+  answer?: Answer | null;
+  by?: Origin | null;
+  at: number | null;
+}
+
+export interface ToolItem {
+  type: "tool";
+  key: string;
+  at: number | null;
+  toolCallId: string;
+  title: string;
+  kind: string;
+  // The agent's word, or "unfinished" when the turn ended without one.
+  status: string;
+  command: string | null;
+  path: string | null;
+  input: Payload | null;
+  output: string;
+  exitCode: number | null;
+  diffs: Diff[];
+  endedAt: number | null;
+  asked: Asked[];
+}
+
+const OVER = new Set(["completed", "failed", "unfinished"]);
+
+export function isOver(tool: ToolItem): boolean {
+  return OVER.has(tool.status);
+}
+
+export function newTool(key: string, toolCallId: string, at: number | null): ToolItem {
+  return {
+    type: "tool",
+    key,
+    at,
+    toolCallId,
+    title: "",
+    kind: "other",
+    status: "pending",
+    command: null,
+    path: null,
+    input: null,
+    output: "",
+    exitCode: null,
+    diffs: [],
+    endedAt: null,
+    asked: [],
+  };
+}
+
+/** Gives the card after an update; fields that the update lacks stay. */
+export function updated(tool: ToolItem, update: Payload, at: number | null): ToolItem {
+  const status = textOf(update.status) || tool.status;
+  const input = filled(update.rawInput) ?? tool.input;
+  const diffs = contentDiffs(update.content);
+  const next: ToolItem = {
+    ...tool,
+    status,
+    input,
+    title: textOf(update.title) || tool.title,
+    kind: textOf(update.kind) || tool.kind,
+    command: commandOf(input) ?? tool.command,
+    path: pathOf(update, input) ?? tool.path,
+    output: (outputOf(update) ?? tool.output) + outputDelta(update),
+    exitCode: exitCodeOf(update) ?? tool.exitCode,
+    diffs: diffs.length ? diffs : tool.diffs,
+  };
+  if (isOver(next) && tool.endedAt === null) next.endedAt = at;
+  return next;
+}
+
+/** What a card is headed with: the command, the file, else the agent's own title. */
+export function toolHeading(tool: ToolItem): { text: string; mono: boolean } {
+  if (tool.command) return { text: tool.command, mono: true };
+  const path = tool.diffs[0]?.path ?? (tool.kind === "edit" ? tool.path : null);
+  if (path) return { text: path, mono: true };
+  return { text: tool.title || tool.path || tool.kind, mono: false };
+}
+
+function commandOf(input: Payload | null): string | null {
+  const command = input?.command;
+  if (typeof command === "string") return command;
+  if (!Array.isArray(command)) return null;
+  const words = command.map(String);
+  // A shell's "-lc" carries the whole line as its last word.
+  return words.length === 3 && /^-l?c$/.test(words[1] ?? "") ? (words[2] ?? "") : words.join(" ");
+}
+
+function pathOf(update: Payload, input: Payload | null): string | null {
+  const location = (update.locations as Payload[] | undefined)?.[0]?.path;
+  const path = location ?? input?.path ?? input?.file_path ?? input?.filePath ?? input?.filepath;
+  return typeof path === "string" ? path : null;
+}
+
+function filled(value: unknown): Payload | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  return Object.keys(value).length ? (value as Payload) : null;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,74 @@
+import { useState } from "preact/hooks";
+import { usePage } from "../page";
+import { chooseTheme, type Theme, theme } from "../theme";
+import { words } from "../words";
+import { Badge } from "./Badge";
+import { Bar } from "./Bar";
+
+const THEMES: Theme[] = ["system", "light", "dark"];
+
+/** Who I am here, how the page looks, and the way out. */
+export function Settings({ wide = false }: { wide?: boolean }) {
+  const page = usePage();
+  const me = page.store.me.value;
+  const [problem, setProblem] = useState<string | null>(null);
+  const leave = async () => {
+    try {
+      await page.signOut();
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  };
+  return (
+    <section class="screen" aria-label={words.places.settings}>
+      <Bar title={words.places.settings}>{!wide && <Badge />}</Bar>
+      <div class="scroll narrow">
+        {me && (
+          <div class="card pad">
+            <dl class="facts">
+              <dt>{words.settings.who}</dt>
+              <dd>{me.subject}</dd>
+              <dt>{words.settings.tenant}</dt>
+              <dd>{me.tenant}</dd>
+              <dt>{words.settings.role}</dt>
+              <dd>{words.settings.roles[me.role] ?? me.role}</dd>
+              {me.device && (
+                <>
+                  <dt>{words.settings.device}</dt>
+                  <dd>{me.device}</dd>
+                </>
+              )}
+              <dt>{words.settings.relay}</dt>
+              <dd>{[me.relay?.version, me.relay?.node].filter(Boolean).join(" · ")}</dd>
+              <dt>{words.settings.signed}</dt>
+              <dd>{me.signed === "off" || !me.signed ? words.settings.signedOff : me.signed}</dd>
+            </dl>
+            {!globalThis.crypto?.subtle && <p class="problem">{words.settings.insecure}</p>}
+          </div>
+        )}
+        <fieldset class="card pad themes">
+          <legend>{words.settings.theme}</legend>
+          {THEMES.map((one) => (
+            <label key={one} class="pick">
+              <input
+                type="radio"
+                name="theme"
+                checked={theme.value === one}
+                onChange={() => chooseTheme(one)}
+              />
+              <span>{words.settings.themes[one]}</span>
+            </label>
+          ))}
+        </fieldset>
+        <button type="button" class="btn" onClick={() => void leave()}>
+          {words.settings.signOut}
+        </button>
+        {problem && (
+          <p class="problem" role="alert">
+            {words.settings.signOutFailed(problem)}
+          </p>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,84 @@
+import { diffPart } from "../reading";
+import { hiddenIn, type Subject as SubjectText } from "../subject";
+import { words } from "../words";
+import { Change } from "./Change";
+import { Clipped } from "./Clipped";
+
+interface Props {
+  subject: SubjectText;
+  /** Told when a long part is shown to its end. */
+  onOpened: (part: string) => void;
+}
+
+/** Exactly what will run. The first thing is the largest; what the agent says of it comes last. */
+export function Subject({ subject, onOpened }: Props) {
+  const { command, diffs, title, form } = subject;
+  const hidden = hiddenIn(subject);
+  const isTitleAll = !command && diffs.length === 0 && !form;
+  return (
+    <>
+      {command && (
+        <div class="hero">
+          <Clipped text={command} onOpened={() => onOpened("command")} />
+        </div>
+      )}
+      {isTitleAll && (
+        <div class="hero">
+          <Clipped text={title} onOpened={() => onOpened("title")} />
+        </div>
+      )}
+      {form && (
+        <p class="message" dir="auto">
+          {form.message}
+        </p>
+      )}
+      {hidden > 0 && (
+        <p class="note">
+          <span class="chip risk-high">{words.question.hidden(hidden)}</span>{" "}
+          {words.question.hiddenWhy}
+        </p>
+      )}
+      {diffs.map((diff, index) => (
+        <Change key={diff.path} diff={diff} onOpened={() => onOpened(diffPart(index))} />
+      ))}
+      <Details subject={subject} showTitle={!isTitleAll && !form} onOpened={onOpened} />
+    </>
+  );
+}
+
+function Details({ subject, showTitle, onOpened }: Props & { showTitle: boolean }) {
+  const { title, command, said, paths, diffs } = subject;
+  const others = paths.filter((path) => !diffs.some((diff) => diff.path === path));
+  return (
+    <>
+      <Part
+        heading={words.question.arguments}
+        text={subject.arguments}
+        onOpened={() => onOpened("arguments")}
+      />
+      <Part heading={words.question.paths} text={others.join("\n")} />
+      <Part
+        heading={words.question.facts.agentSays}
+        text={showTitle && title !== command ? title : ""}
+        onOpened={() => onOpened("title")}
+      />
+      <Part heading={words.question.said} text={said} onOpened={() => onOpened("said")} />
+    </>
+  );
+}
+
+interface PartProps {
+  heading: string;
+  text: string | null;
+  onOpened?: () => void;
+}
+
+function Part({ heading, text, onOpened }: PartProps) {
+  if (!text) return null;
+  return (
+    <section class="part">
+      <h3>{heading}</h3>
+      <Clipped text={text} onOpened={onOpened} />
+    </section>
+  );
+}

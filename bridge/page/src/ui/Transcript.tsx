@@ -1,0 +1,120 @@
+import { useComputed } from "@preact/signals";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Conversation } from "../conversation";
+import { usePage } from "../page";
+import { withQuestions } from "../questions";
+import { words } from "../words";
+import { Entry } from "./Entry";
+import { OwnPrompts } from "./OwnPrompts";
+
+const AT_FIRST = 200;
+const STEP = 400;
+const LINE_HEIGHT = 23;
+// So near to the end counts as being there.
+const NEAR = 40;
+
+/** What was said and done. It follows the end only while one is there. */
+export function Transcript({
+  conversation,
+  sessionId,
+}: {
+  conversation: Conversation;
+  sessionId: string;
+}) {
+  const { store } = usePage();
+  const all = useComputed(() => {
+    const asked = [...store.roundTrips.value.values()].filter((one) => one.sessionId === sessionId);
+    return withQuestions(conversation.view.value.items, asked);
+  }).value;
+  const [limit, setLimit] = useState(AT_FIRST);
+  const shown = all.slice(-limit);
+  const hidden = all.length - shown.length;
+  const { scroller, newLines, toEnd, onScroll } = useEnd([all, conversation.prompts.waiting.value]);
+  return (
+    <div class="transcript">
+      <div class="scroll" ref={scroller} onScroll={onScroll}>
+        <div class="column">
+          {hidden > 0 ? (
+            <button type="button" class="more" onClick={() => setLimit(limit + STEP)}>
+              {words.session.shown(hidden)}
+            </button>
+          ) : (
+            <Start conversation={conversation} isEmpty={all.length === 0} />
+          )}
+          {shown.map((item) => (
+            <Entry key={item.key} item={item} conversation={conversation} sessionId={sessionId} />
+          ))}
+          <OwnPrompts conversation={conversation} />
+        </div>
+      </div>
+      {newLines !== null && (
+        <button type="button" class="to-end" onClick={toEnd}>
+          {newLines > 0 ? words.session.newLines(newLines) : words.session.toEnd} ↓
+        </button>
+      )}
+    </div>
+  );
+}
+
+// What stands before the first entry: the beginning, a way to earlier ones, or why there is none.
+function Start({ conversation, isEmpty }: { conversation: Conversation; isEmpty: boolean }) {
+  const loading = conversation.loading.value;
+  if (loading.state === "failed") {
+    const gone = loading.reason === "not_found";
+    const text = gone ? words.session.notFound : words.session.failed(loading.message);
+    return <p class="problem">{text}</p>;
+  }
+  if (isEmpty) {
+    if (loading.state === "whole") return <p class="empty">{words.session.empty}</p>;
+    const waits = loading.state === "waiting";
+    return (
+      <p class="empty">
+        {waits ? words.session.waitingForLink : words.session.reading(loading.received)}
+      </p>
+    );
+  }
+  switch (conversation.before.value) {
+    case "more":
+      return (
+        <button type="button" class="more" onClick={() => void conversation.loadEarlier()}>
+          {words.session.earlier}
+        </button>
+      );
+    case "reading":
+      return <p class="divider">{words.session.readingEarlier}</p>;
+    case "dropped":
+      return <p class="divider">{words.session.dropped}</p>;
+    default:
+      return <p class="divider">{words.session.beginning}</p>;
+  }
+}
+
+// Sticks to the end while one is there; otherwise counts what came below.
+function useEnd(changes: unknown[]) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const stuck = useRef(true);
+  const heightLeft = useRef(0);
+  const [newLines, setNewLines] = useState<number | null>(null);
+
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    if (stuck.current) element.scrollTop = element.scrollHeight;
+    else setNewLines(Math.round((element.scrollHeight - heightLeft.current) / LINE_HEIGHT));
+  }, changes);
+
+  const onScroll = () => {
+    const element = scroller.current;
+    if (!element) return;
+    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    if (stuck.current && !isAtEnd) heightLeft.current = element.scrollHeight;
+    stuck.current = isAtEnd;
+    if (isAtEnd) setNewLines(null);
+    else setNewLines((known) => known ?? 0);
+  };
+  const toEnd = () => {
+    const element = scroller.current;
+    if (element) element.scrollTop = element.scrollHeight;
+  };
+  return { scroller, newLines, toEnd, onScroll };
+}
