@@ -1,0 +1,319 @@
+"""The command ``chimera-bridge``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from agent_side.agents.process import AgentCommand
+    from agent_side.settings import RelayTarget
+
+FAULT, WRONG_USE, NO_AGENT = 1, 2, 5
+EDITORS = ("zed", "jetbrains", "vscode", "generic")
+
+
+class WrongUse(Exception):
+    """The command line asks for what cannot be; the message is one sentence."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the process's exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    own, command = _split(given)
+    chosen = _parser().parse_args(own)
+    chosen.command = command
+    try:
+        return int(chosen.run(chosen))
+    except WrongUse as error:
+        return _end(WRONG_USE, str(error))
+    except KeyboardInterrupt:
+        return 0
+
+
+# The command line.
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _Version(argparse.Action):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib import metadata
+
+        print(f"chimera-bridge {metadata.version('chimera-bridge')}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="chimera-bridge",
+        description="Answer your coding agent's questions from anywhere. "
+        "Exit codes: 0 ended by a signal or its editor, 1 fault, 2 wrong use, "
+        "3 refused credentials, 4 replaced by another process, 5 the agent does not start.",
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_up(commands)
+    _add_connect(commands)
+    _add_ferret(commands)
+    _add_attach(commands)
+    _add_doctor(commands)
+    _add_print_config(commands)
+    return parser
+
+
+def _add_up(commands: Any) -> None:
+    up = commands.add_parser(
+        "up",
+        help="everything on this machine: a relay, a connector and an agent",
+        usage="chimera-bridge up [options] [-- COMMAND…]",
+    )
+    up.set_defaults(run=_up)
+    up.add_argument("--agent", metavar="NAME", help="an agent of the catalogue (see doctor)")
+    up.add_argument("--lan", action="store_true", help="serve the local network, over TLS")
+    up.add_argument("--port", type=_port, default=8787, help="the relay's port (default: 8787)")
+    up.add_argument("--cwd", type=_folder, metavar="DIR", help="the folder the agent works in")
+
+
+def _add_connect(commands: Any) -> None:
+    connect = commands.add_parser(
+        "connect",
+        help="run an agent and attach it to a relay",
+        usage="chimera-bridge connect --relay URL [options] [-- COMMAND…]",
+        description="The token comes from FERRET_BRIDGE_TOKEN or --token-file.",
+    )
+    connect.set_defaults(run=_connect)
+    connect.add_argument("--relay", metavar="URL", help="the relay, such as wss://relay.example")
+    connect.add_argument("--agent", metavar="NAME", help="an agent of the catalogue (see doctor)")
+    connect.add_argument("--stdio", action="store_true", help="serve an editor on stdin and stdout")
+    _add_connector(connect)
+
+
+def _add_ferret(commands: Any) -> None:
+    ferret = commands.add_parser("ferret", help="ferret's engine as an agent")
+    serve = ferret.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    serve = serve.add_parser(
+        "serve",
+        help="an ACP server on stdin and stdout, attached to a relay with --bridge",
+        description="The token comes from FERRET_BRIDGE_TOKEN or --token-file.",
+    )
+    serve.set_defaults(run=_connect, agent="ferret", stdio=True)
+    serve.add_argument("--bridge", dest="relay", metavar="URL", help="the relay to attach to")
+    _add_connector(serve)
+
+
+def _add_connector(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="of this connector on this machine (default: the agent's)")
+    parser.add_argument(
+        "--cwd", type=_folder, metavar="DIR", help="where sessions open (default: this folder)"
+    )
+    parser.add_argument(
+        "--root",
+        type=_folder,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
+    )
+    parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
+    _add_token(parser)
+
+
+def _add_token(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the file with the token")
+    parser.add_argument("--ca", type=Path, metavar="FILE", help="a further authority, PEM")
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow plain ws:// to another machine"
+    )
+
+
+def _add_attach(commands: Any) -> None:
+    attach = commands.add_parser(
+        "attach",
+        help="carry an editor's stdin and stdout to a relay",
+        description="The token comes from CHIMERA_BRIDGE_TOKEN or --token-file.",
+    )
+    attach.set_defaults(run=_attach)
+    attach.add_argument("relay", metavar="URL", help="such as wss://relay.example/acp")
+    attach.add_argument("--session", default="", help="what the editor opens is this session")
+    attach.add_argument("--agent", default="", metavar="ID", help="the agent of new sessions")
+    attach.add_argument(
+        "--cwd", default="", metavar="DIR", help="the folder of new sessions, on its machine"
+    )
+    _add_token(attach)
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = commands.add_parser(
+        "doctor", help="what works on this machine, and what would mend it"
+    )
+    doctor.set_defaults(run=_doctor)
+    doctor.add_argument("--relay", metavar="URL", help="also check the way to a relay")
+    doctor.add_argument("--json", action="store_true", help="print it as JSON")
+    _add_token(doctor)
+
+
+def _add_print_config(commands: Any) -> None:
+    config = commands.add_parser(
+        "print-config",
+        help="print the entry for an editor",
+        usage="chimera-bridge print-config {zed,jetbrains,vscode,generic} [-- ARGUMENTS…]",
+        description="ARGUMENTS are what follows chimera-bridge (default: connect --stdio).",
+    )
+    config.set_defaults(run=_print_config)
+    config.add_argument("editor", choices=EDITORS)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Part the command line at the first ``--``."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text).expanduser().absolute()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return folder
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+    return int(text)
+
+
+# The commands; each gives its exit code.
+
+
+def _up(chosen: argparse.Namespace) -> int:
+    from agent_side.up import Up
+
+    _no_odd_command(chosen)
+    up = Up(
+        agent=chosen.agent,
+        command=chosen.command,
+        lan=chosen.lan,
+        port=chosen.port,
+        cwd=chosen.cwd,
+    )
+    ending = asyncio.run(up.run())
+    return _end(ending.code, ending.sentence)
+
+
+def _connect(chosen: argparse.Namespace) -> int:
+    if chosen.relay is None and not chosen.stdio:
+        raise WrongUse("connect needs --relay URL, or --stdio to serve an editor alone")
+    _no_odd_command(chosen)
+    from agent_side.agents.catalog import AgentNotInstalled, AgentUnknown, command_for
+    from agent_side.connect import Doors, connector_state, run_connector, say_warnings
+    from agent_side.settings import ConnectorSettings, SettingsError
+
+    cwd = chosen.cwd or Path.cwd()
+    try:
+        command = command_for(chosen.agent, chosen.command, cwd, os.environ)
+        settings = ConnectorSettings(
+            name=chosen.name or _name_of(command),
+            cwd=cwd,
+            state_dir=connector_state(),
+            roots=tuple(chosen.root),
+        )
+        relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
+    except (AgentUnknown, SettingsError) as error:
+        raise WrongUse(str(error)) from None
+    except AgentNotInstalled as error:
+        return _end(NO_AGENT, str(error))
+    say_warnings()
+    doors = Doors(stdio=chosen.stdio, stay=chosen.stay)
+    ending = asyncio.run(run_connector(settings, command, relay, doors))
+    return _end(ending.code, ending.sentence)
+
+
+def _attach(chosen: argparse.Namespace) -> int:
+    _no_command(chosen)
+    from agent_side.attach import attach
+    from agent_side.conversation import Wishes
+    from agent_side.settings import SettingsError
+
+    try:
+        target = _target(chosen, "CHIMERA_BRIDGE_TOKEN")
+    except SettingsError as error:
+        raise WrongUse(str(error)) from None
+    wishes = Wishes(session=chosen.session, agent=chosen.agent, cwd=chosen.cwd)
+    ending = asyncio.run(attach(target, wishes))
+    return _end(ending.code, ending.sentence)
+
+
+def _doctor(chosen: argparse.Namespace) -> int:
+    _no_command(chosen)
+    from agent_side.doctor import examine, print_findings
+    from agent_side.settings import SettingsError
+
+    try:
+        relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
+    except SettingsError as error:
+        raise WrongUse(str(error)) from None
+    findings = asyncio.run(examine(relay))
+    print_findings(findings, as_json=chosen.json)
+    return FAULT if any(not finding.fine for finding in findings) else 0
+
+
+def _print_config(chosen: argparse.Namespace) -> int:
+    from agent_side.print_config import print_config
+
+    if chosen.command:
+        _parser().parse_args(_split(chosen.command)[0])  # an entry that cannot start helps nobody
+    return print_config(chosen.editor, chosen.command)
+
+
+def _target(chosen: argparse.Namespace, variable: str) -> RelayTarget:
+    from agent_side.settings import RelayTarget
+
+    return RelayTarget(
+        url=chosen.relay,
+        token=os.environ.get(variable, ""),
+        token_file=chosen.token_file,
+        insecure=chosen.insecure,
+        ca=chosen.ca,
+    )
+
+
+def _name_of(command: AgentCommand) -> str:
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in command.name)
+    return kept.strip(".-")[:64] or "agent"
+
+
+def _no_odd_command(chosen: argparse.Namespace) -> None:
+    if chosen.command and chosen.command[0] == "":
+        raise WrongUse("the command after -- is empty")
+
+
+def _no_command(chosen: argparse.Namespace) -> None:
+    if chosen.command:
+        raise WrongUse("nothing may follow -- here")
+
+
+def _end(code: int, sentence: str) -> int:
+    if code and sentence:
+        print(f"chimera-bridge: {sentence}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Runs a connector as a process of its own: signals, its doors, and what it says to people."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_side.agents.process import AgentCommand
+from agent_side.connector import Connector, ExitReason
+from agent_side.console import Console, watch_terminal
+from agent_side.doors.lines import take_stdio
+from agent_side.doors.stdio import serve_stdio
+from agent_side.settings import ConnectorSettings, RelayTarget
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: Windows has no SIGHUP
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Which local doors a connector opens."""
+
+    stdio: bool = False  # an editor on standard input and output
+    stay: bool = False  # go on when the editor leaves
+
+
+async def run_connector(
+    settings: ConnectorSettings, command: AgentCommand, relay: RelayTarget | None, doors: Doors
+) -> ExitReason:
+    """Run a connector until it ends, or until a signal or its editor ends it."""
+    connector = Connector(settings, command, relay=relay)
+    lines = take_stdio() if doors.stdio else None  # before anything may print
+    show_console(connector, asks=not doors.stdio and sys.stdin.isatty() and sys.stdout.isatty())
+    running = asyncio.create_task(connector.run())
+    readying = asyncio.create_task(connector.ready())
+
+    def stop(reason: str) -> None:
+        connector.stop(reason)
+        if not readying.done():  # the agent is still starting, which may take a minute
+            running.cancel()
+
+    async def serve_editor() -> None:
+        assert lines is not None
+        await serve_stdio(connector, lines)
+        if not doors.stay:
+            stop("the editor left")
+
+    editor = asyncio.create_task(serve_editor()) if doors.stdio else None
+    tasks = [task for task in (readying, editor) if task is not None]
+    try:
+        with stopped_by_signals(stop):
+            return await running
+    except asyncio.CancelledError:
+        return ExitReason(0, "stopped")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def show_console(connector: Connector, *, asks: bool) -> Console:
+    """Open the terminal's door: on standard output where a person can answer, else on stderr."""
+    out = sys.stdout if asks else sys.stderr
+    console = Console(connector, lambda line: print(line, file=out, flush=True), asks=asks)
+    connector.open_door(console)
+    if asks:
+        watch_terminal(console)
+    return console
+
+
+@contextlib.contextmanager
+def stopped_by_signals(stop: Callable[[str], None]) -> Iterator[None]:
+    """Have the signals that end a process end it in order."""
+    loop = asyncio.get_running_loop()
+    known = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+    for number in known:
+        loop.add_signal_handler(number, stop, f"ended by {number.name}")
+    try:
+        yield
+    finally:
+        for number in known:
+            loop.remove_signal_handler(number)
+
+
+def state_home() -> Path:
+    """Give the folder of everything that must outlive a process."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "chimera-bridge"
+
+
+def connector_state() -> Path:
+    """Give the folder of the connectors' state."""
+    chosen = os.environ.get("CHIMERA_BRIDGE_STATE_DIR")
+    return Path(chosen) if chosen else state_home() / "connector"
+
+
+def say_warnings() -> None:
+    """Write what goes wrong inside to standard error, one line each."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="chimera-bridge: %(message)s"
+    )

@@ -1,0 +1,198 @@
+"""The connector's own terminal: its state, who watches, and open questions, which it answers.
+
+Plain lines. Without a terminal it says one line on standard error for each change of state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from agent_side.agents.lines import LineSplitter
+from agent_side.connector import Connector, local_origin
+from agent_side.doors import question_text
+from agent_side.doors.outcome import outcome
+from agent_side.doors.typed import NotUnderstood, answer_of, is_allowing, split
+from agent_side.doors.visible import one_line
+from agent_side.round_trips import Question
+from bridge.protocol.attachment import Reason, State
+from bridge.protocol.entry import Envelope
+from bridge.protocol.errors import BridgeError
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.round_trip import Resolved
+
+SHOWN_LINES = 40  # of one question; the rest is counted, and shown when asked for
+SHOWN_WIDTH = 2000  # characters of one line
+LINE_LIMIT = 1 << 16  # bytes typed
+HELP = (
+    "type NUMBER CHOICE to answer (such as: 1 2), NUMBER show to see all of it, Enter for the state"
+)
+
+
+class Console:
+    """A door of the connector for the person at its terminal."""
+
+    name = "terminal"
+
+    def __init__(self, connector: Connector, say: Callable[[str], None], *, asks: bool) -> None:
+        """Print by ``say``; ``asks``: a person can type here."""
+        self._connector = connector
+        self._say = say
+        self._origin = local_origin(self.name)
+        self._asks = asks
+        self._numbers: dict[str, int] = {}  # round-trip → number
+        self._next = 1
+        self._cut: set[str] = set()  # questions of which not everything was shown
+        self._told = ""
+        self._typed = LineSplitter(LINE_LIMIT)
+
+    # The connector.
+
+    def entry(self, session_id: str, text: bytes, envelope: Envelope) -> None:
+        """Show nothing: the transcript is for the editor and the page."""
+
+    def notification(self, session_id: str | None, method: str, params: Payload) -> None:
+        """Show nothing."""
+
+    def ask(self, question: Question) -> None:
+        """Print a new question with exactly what will run."""
+        if not self._asks or question.id in self._numbers:
+            return
+        self._numbers[question.id] = self._next
+        self._next += 1
+        self._print(question, SHOWN_LINES)
+
+    def withdraw(self, question: Question, resolved: Resolved) -> None:
+        """Say how a question ended."""
+        self._cut.discard(question.id)
+        number = self._numbers.pop(question.id, None)
+        if number is not None:
+            self._say(f"question {number}: {one_line(outcome(question, resolved))}")
+
+    def status_changed(self) -> None:
+        """Say the state, when it is another one than the last told."""
+        line = state_line(self._connector.status(), age=False, watching=self._asks)
+        if line != self._told:
+            self._told = line
+            self._say(line)
+
+    # The person.
+
+    def typed(self, chunk: bytes) -> None:
+        """Take what was typed."""
+        for line in self._typed.feed(chunk):
+            self.take(line.decode("utf-8", "replace").strip())
+
+    def take(self, line: str) -> None:
+        """Take one line: an answer, a wish to see more, or nothing for the state."""
+        if not line:
+            self._say(state_line(self._connector.status(), age=True, watching=True))
+            for question in self._connector.questions.values():
+                self._say(f"{self._head(question)}; {self._choices(question)}")
+            return
+        try:
+            words = split(line)
+            question = self._question(words[0])
+            if words[1:] == ["show"]:
+                self._print(question, None)
+            else:
+                self._answer(question, words[1:])
+        except NotUnderstood as error:
+            self._say(f"{error}; {HELP}")
+        except BridgeError as error:
+            self._say(error.message)
+
+    def _answer(self, question: Question, words: list[str]) -> None:
+        number = self._numbers[question.id]
+        answer = answer_of(question.round_trip, words)
+        if question.id in self._cut and is_allowing(question.round_trip, answer):
+            raise NotUnderstood(f"not all of question {number} was shown: type {number} show first")
+        resolved = self._connector.answer(question.id, answer, self._origin)
+        if resolved.by != self._origin:
+            self._say(f"too late: {one_line(outcome(question, resolved))}")
+
+    def _question(self, word: str) -> Question:
+        for id_, number in self._numbers.items():
+            if word == str(number) and id_ in self._connector.questions:
+                return self._connector.questions[id_]
+        raise NotUnderstood(f"there is no open question {word!r}")
+
+    def _print(self, question: Question, limit: int | None) -> None:
+        lines = question_text.what_runs(question.round_trip)
+        shown = lines if limit is None else [line[:SHOWN_WIDTH] for line in lines[:limit]]
+        self._say(self._head(question))
+        for line in shown:
+            self._say(line)
+        self._cut.discard(question.id)
+        if shown != lines:
+            left = sum(map(len, lines)) - sum(map(len, shown))
+            self._cut.add(question.id)
+            number = self._numbers[question.id]
+            self._say(f"    … {left:,} more characters: type {number} show")
+        self._say(f"    {self._choices(question)}")
+
+    def _head(self, question: Question) -> str:
+        session = self._connector.sessions.get(question.session_id)
+        title = f" in “{one_line(session.title)}”" if session and session.title else ""
+        return f"question {self._numbers.get(question.id)}{title}, {question.risk} risk:"
+
+    def _choices(self, question: Question) -> str:
+        number = self._numbers.get(question.id)
+        offered = question_text.choices(question.round_trip)
+        return "   ".join(
+            f"[{number} {n}] {one_line(name)}" for n, (_, name, _) in enumerate(offered, 1)
+        )
+
+
+def state_line(status: Payload, *, age: bool, watching: bool) -> str:
+    """Say a connector's state: how it is attached, who watches, what is open."""
+    if not status.get("relay"):
+        return "no relay: for this machine alone"
+    parts = [_attachment(status)]
+    if age and status.get("since"):
+        parts[0] += f", for {_age(status['since'])}"
+    if watching:
+        names = [_watcher(watcher) for watcher in status.get("watching") or ()]
+        parts.append(f"watching: {', '.join(names)}" if names else "nobody watches")
+        if open_ := len(status.get("open") or ()):
+            parts.append(f"{open_} open question{'s' if open_ > 1 else ''}")
+    return one_line(" · ".join(parts))
+
+
+def watch_terminal(console: Console) -> None:
+    """Give the console what is typed on standard input from now on."""
+    loop = asyncio.get_running_loop()
+    fd = sys.stdin.fileno()
+
+    def read() -> None:
+        chunk = os.read(fd, LINE_LIMIT)
+        if chunk:
+            console.typed(chunk)
+        else:
+            loop.remove_reader(fd)
+
+    loop.add_reader(fd, read)
+
+
+def _attachment(status: Payload) -> str:
+    if status["reason"] == Reason.NEVER_CONNECTED:
+        return f"connecting to {status['relay']}"
+    if status["state"] == State.ATTACHED:
+        return f"attached to {status['relay']}"
+    return f"{status['state']}: {status.get('detail') or status['reason']}"
+
+
+def _watcher(watcher: Payload) -> str:
+    device = f" ({watcher['device']})" if watcher.get("device") else ""
+    return f"{watcher.get('subject')}{device}"
+
+
+def _age(since: str) -> str:
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds())
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"
