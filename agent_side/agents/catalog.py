@@ -25,7 +25,7 @@ PASSED_ON = "CHIMERA_BRIDGE_PASS_ENV"  # secrets that the owner passes on, "NAME
 _OPENCODE_ASKS = '{"bash":"ask","edit":"ask","webfetch":"ask"}'
 
 
-class AgentNotInstalled(Exception):  # noqa: N818
+class AgentNotInstalled(Exception):
     """The agent's program is not on this machine; the message says how to get it."""
 
     def __init__(self, name: str, hint: str) -> None:
@@ -35,7 +35,7 @@ class AgentNotInstalled(Exception):  # noqa: N818
         self.hint = hint
 
 
-class AgentUnknown(ValueError):  # noqa: N818
+class AgentUnknown(ValueError):
     """No agent has this name; the message lists those there are."""
 
 
@@ -88,7 +88,7 @@ class OwnAgent(CatalogAgent):
         if self.name != "ferret":
             return self.commands[0]
         if other := environ.get(FERRET_PYTHON):
-            return (other, *self.commands[0][1:])
+            return (other, "-P", str(Path(__file__).with_name("ferret") / "__main__.py"))
         return self.commands[0] if _has_ferret_engine() else None
 
 
@@ -142,11 +142,11 @@ AGENTS: dict[str, CatalogAgent] = {
         OwnAgent(
             name="ferret",
             title="Ferret",
-            commands=((*_PYTHON, str(Path(__file__).with_name("ferret.py"))),),
+            commands=((*_PYTHON, "-m", "agent_side.agents.ferret"),),
             install="pip install 'chimera-bridge[ferret]'",
             login_hint="export OPENAI_API_KEY=…",
             ask_mode="suggest",
-            secrets=_PROVIDERS | _GOOGLE,
+            secrets=_PROVIDERS | _GOOGLE | {"XAI_API_KEY"},
         ),
         OwnAgent(
             name="demo",

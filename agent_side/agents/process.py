@@ -80,7 +80,7 @@ class AgentError(Exception):
         return shown if self.data is None else {**shown, "data": self.data}
 
 
-class AgentTimeout(AgentError):  # noqa: N818
+class AgentTimeout(AgentError):
     """The agent did not answer a call in time."""
 
 

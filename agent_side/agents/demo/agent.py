@@ -30,13 +30,20 @@ class Agent:
 
     def run(self) -> None:
         """Serve until standard input ends."""
-        for line in sys.stdin.buffer:
-            try:
-                message = json.loads(line)
-            except ValueError as error:
-                self._wire.send(id=None, error={"code": -32700, "message": f"not JSON: {error}"})
-            else:
-                self._take(message)
+        try:
+            for line in sys.stdin.buffer:
+                self._take_line(line)
+        finally:
+            for session in self._sessions.values():
+                session.kill()
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError as error:
+            self._wire.send(id=None, error={"code": -32700, "message": f"not JSON: {error}"})
+        else:
+            self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
         if "method" not in message:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 KEPT_SESSIONS = 50  # on disk; the oldest go
 
 
-class Cancelled(Exception):  # noqa: N818
+class Cancelled(Exception):
     """The turn was cancelled."""
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """A request we cannot serve, with its JSON-RPC code."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -70,6 +72,7 @@ class Session:
         self.cancelled = False
         self.busy = False
         self.letters = 0
+        self.running: int | None = None  # the process group of a command
         self._history = history_of(session_id)
 
     def update(self, what: str, /, **more: Any) -> None:
@@ -105,6 +108,13 @@ class Session:
         with self.wire.changed:
             self.cancelled = self.busy
             self.wire.changed.notify_all()
+
+    def kill(self) -> None:
+        """End the command that runs, with all it started."""
+        if self.running is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.running, signal.SIGKILL)
+            self.running = None
 
 
 def history_of(session_id: str) -> Path:

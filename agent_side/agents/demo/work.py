@@ -121,9 +121,12 @@ class Work:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            process_group=0,
         )
+        self.session.running = process.pid
         output = self._collect(process, card)
         code = process.wait()
+        self.session.running = None
         raw = {"exitCode": code, "output": output}
         self.close(card, "failed" if code else "completed", output, rawOutput=raw)
 
@@ -140,7 +143,8 @@ class Work:
     ) -> bytes:
         while not select.select([fd], [], [], 0.05)[0]:
             if self.session.cancelled:
-                process.kill()
+                self.session.kill()
+                process.wait()
                 self.close(card, "failed", "cancelled")
                 raise Cancelled
         return os.read(fd, OUTPUT_LIMIT)

@@ -136,7 +136,7 @@ def test_ferrets_engine_may_live_in_another_python(tmp_path):
     environ = {"PATH": "", "CHIMERA_BRIDGE_FERRET_PYTHON": "/opt/chimera/bin/python"}
     argv = command_for("ferret", [], tmp_path, environ).argv
     assert argv[0] == "/opt/chimera/bin/python"
-    assert argv[-1].endswith("agent_side/agents/ferret.py")
+    assert argv[-1].endswith("agent_side/agents/ferret/__main__.py")
 
 
 def test_the_demo_needs_nothing_but_this_python(tmp_path):

@@ -128,7 +128,7 @@ async def test_cancel_withdraws_the_question_closes_the_card_and_ends_the_turn(d
 
 
 async def test_cancel_stops_a_running_command(demo):
-    demo.prompt("run sleep 600", demo.session)
+    demo.prompt("run sleep 600; echo over", demo.session)
     demo.answer(await demo.until("request"), "once")
     while not demo.updates("tool_call_update"):
         await demo.until(
