@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from bridge.protocol.errors import AuthRequired, BridgeError
 from bridge.protocol.jsonrpc import Payload
 
 AUTH_REQUIRED = AuthRequired.code
+
+Answered = TypeVar("Answered", bound=Outcome)
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +50,17 @@ class Agent:
         self._on_notification = on_notification
         self._on_exit = on_exit
         self._on_changed = on_changed
-        self._starting = asyncio.Lock()
+        self._starter: asyncio.Task[None] | None = None
         self._stopped = False
 
     @property
     def alive(self) -> bool:
         """Whether its process runs and has answered initialize."""
         return self._process is not None and self._process.alive
+
+    def knows(self, run: int) -> bool:
+        """Whether the process that runs is the one of that number."""
+        return self.alive and self.run == run
 
     @property
     def title(self) -> str:
@@ -89,28 +95,39 @@ class Agent:
 
     async def ensure(self) -> None:
         """Have it running; raises AgentStartError."""
-        async with self._starting:
-            if self.alive:
-                return
+        if self._stopped:
+            raise AgentStartError(f"{self.title} has been stopped")
+        if self.alive:
+            return
+        if self._starter is None or self._starter.done():
+            self._starter = asyncio.ensure_future(self._start())
+        try:
+            await asyncio.shield(self._starter)
+        except asyncio.CancelledError:
             if self._stopped:
-                raise AgentStartError(f"{self.title} has been stopped")
-            process = AgentProcess(
-                self.command,
-                on_request=self._on_request,
-                on_notification=self._on_notification,
-                on_exit=self._exited,
-            )
-            self.initialized = await process.start()
-            self._process = process
-            self.run += 1
-        self._on_changed()
+                raise AgentStartError(f"{self.title} has been stopped") from None
+            raise
 
     async def stop(self) -> None:
-        """End it for good."""
+        """End it for good, also while it starts."""
         self._stopped = True
-        async with self._starting:
-            if self._process is not None:
-                await self._process.stop()
+        if self._starter is not None and not self._starter.done():
+            self._starter.cancel()
+            await asyncio.wait([self._starter])
+        if self._process is not None:
+            await self._process.stop()
+
+    async def _start(self) -> None:
+        process = AgentProcess(
+            self.command,
+            on_request=self._on_request,
+            on_notification=self._on_notification,
+            on_exit=self._exited,
+        )
+        self.initialized = await process.start()
+        self._process = process
+        self.run += 1
+        self._on_changed()
 
     def _exited(self, code: int | None, tail: str) -> None:
         how = "ended" if code is None else f"ended with code {code}"
@@ -163,7 +180,7 @@ class Agent:
 
     # Being logged in.
 
-    def explained(self, error: AgentError | BridgeError) -> AgentError | BridgeError:
+    def explained(self, error: Answered) -> Answered | AuthRequired:
         """Give an error that says how to log in when that is what is missing."""
         if not isinstance(error, AgentError) or error.code != AUTH_REQUIRED:
             return error

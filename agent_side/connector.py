@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import getpass
 import logging
-import platform
-import secrets
 import socket
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from agent_side.agents.process import AgentCommand, AgentStartError
 from agent_side.door import Door
+from agent_side.envoy import Affairs, Envoy
+from agent_side.faults import FAULT, REPLACED, ExitReason
 from agent_side.folder import AlreadyRunning, StateFolder
-from agent_side.host import Ears, Host, Opened
+from agent_side.host import Ears, Host
 from agent_side.journal import Journal
 from agent_side.log import Log, Written
 from agent_side.mailbox import Mailbox
+from agent_side.opening import Opened
 from agent_side.orders import Orders
 from agent_side.outbox import Outbox
 from agent_side.policy import Policy
@@ -29,29 +26,19 @@ from agent_side.recovery import Recovery
 from agent_side.round_trips import Question
 from agent_side.sessions import Session
 from agent_side.settings import ConnectorSettings, RelayTarget
-from agent_side.status import Status, now_ms
-from agent_side.turns import OnEnded, TurnEnd
-from agent_side.uplink import FAULT, REPLACED, ExitReason, Uplink
-from bridge.protocol import attachment, entry, jsonrpc, uplink
+from agent_side.status import Status
+from agent_side.tasks import Tasks
+from agent_side.turn import OnEnded, TurnEnd
+from agent_side.uplink import Uplink
+from bridge.protocol import entry
+from bridge.protocol.attachment import Reason
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Origin
-from bridge.protocol.errors import InvalidParams, NotFound
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Resolved
-from bridge.protocol.uplink import (
-    AgentCard,
-    ConnectorCard,
-    Hello,
-    HelloResult,
-    Mail,
-    MailDone,
-    MailPosition,
-    Presence,
-)
+from bridge.protocol.uplink import AgentCard
 
 AGENT_DOES_NOT_START = 5
-PAGE_ENTRIES = 500  # of one answer to uplink/history
-PAGE_BYTES = 4 << 20
 
 logger = logging.getLogger(__name__)
 
@@ -80,22 +67,17 @@ class Connector:
     """Runs until it is stopped, replaced or refused; everything on it is called in its loop."""
 
     def __init__(
-        self,
-        settings: ConnectorSettings,
-        command: AgentCommand,
-        *,
-        relay: RelayTarget | None,
+        self, settings: ConnectorSettings, command: AgentCommand, *, relay: RelayTarget | None
     ) -> None:
         """Take what to run and where to attach; nothing is opened before ``run``."""
-        self._settings = settings
-        self._policy = Policy(settings, command.ask_mode)
         self._folder = StateFolder(settings.folder)
         self._journal = Journal(self._folder.sessions)
         self._mailbox = Mailbox(self._folder.mail)
         self._log = Log(self._journal, 0, self._deliver, self._disk_failed)
         self._outbox = Outbox()
         self._status = Status(relay.url if relay else None, self._status_changed)
-        self._uplink = Uplink(relay, self, self._outbox, self._status) if relay else None
+        self._tasks = Tasks()
+        self._policy = Policy(settings, command.ask_mode)
         self._host = Host(
             command,
             journal=self._journal,
@@ -108,44 +90,40 @@ class Connector:
                 agent_changed=self._agent_changed,
                 notification=self._passed_on,
             ),
-            spawn=self._spawn,
+            spawn=self._tasks.spawn,
         )
-        self._orders: Orders | None = None
+        self._envoy = Envoy(self._affairs(settings), self._disk_failed)
+        if relay is not None:
+            self._envoy.uplink = Uplink(relay, self._envoy, self._outbox, self._status)
         self._doors: list[Door] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._changed: dict[str, Session] = {}
-        self._kept: dict[str, bytes] = {}  # per session, the facts that are on disk
-        self._writer = secrets.token_hex(8)
-        self._ended: asyncio.Future[ExitReason] | None = None
         self._ending: ExitReason | None = None
+        self._ended = asyncio.Event()
         self._ready = asyncio.Event()
 
     # Life.
 
     async def run(self) -> ExitReason:
         """Run to the end; gives the exit code and a sentence."""
-        self._ended = asyncio.get_running_loop().create_future()
-        if self._ending is not None:
-            return self._ending
         try:
-            self._open()
+            orders = self._open()
         except AlreadyRunning as error:
             return ExitReason(REPLACED, str(error))
         except OSError as error:
-            return ExitReason(FAULT, f"the state folder cannot be used: {error}")
+            self._folder.close()
+            return ExitReason(FAULT, f"{self._folder.path} cannot be used: {error}")
         try:
-            await self._start()
-            reason = await self._ended
+            self._tasks.spawn(self._start(orders))
+            await self._ended.wait()
         finally:
             await self._close()
-        return reason
+        return self._ending or ExitReason(0, "stopped")
 
     def stop(self, reason: str) -> None:
         """End in order, with exit code 0."""
         self._end(ExitReason(0, reason))
 
     async def ready(self) -> None:
-        """Wait until the agent runs and sessions can be opened."""
+        """Wait until the agent runs and sessions can be opened, or all is over."""
         await self._ready.wait()
 
     def open_door(self, door: Door) -> None:
@@ -162,18 +140,7 @@ class Connector:
     @property
     def agent(self) -> AgentCard:
         """The agent as people see it."""
-        agent = self._host.agent
-        return AgentCard(
-            id=self._folder.agent_id,
-            name=self._settings.name,
-            title=agent.title,
-            version=agent.version,
-            roots=[str(root) for root in self._policy.roots],
-            capabilities=agent.capabilities,
-            modes=self._policy.modes(self._offered_modes()),
-            alive=agent.alive,
-            login=agent.login,
-        )
+        return self._envoy.agent_card()
 
     @property
     def initialized(self) -> Payload:
@@ -183,7 +150,7 @@ class Connector:
     @property
     def sessions(self) -> Mapping[str, Session]:
         """All sessions by their public id, the oldest first."""
-        return self._host.sessions
+        return self._host.roster.sessions
 
     @property
     def questions(self) -> Mapping[str, Question]:
@@ -191,11 +158,13 @@ class Connector:
         return self._host.questions.open
 
     def entries(self, session_id: str, after: Cursor = START) -> Iterator[tuple[Cursor, bytes]]:
-        """Give a session's entries after a cursor, in full, up to what doors were told."""
-        self._host.session(session_id)
-        journal = self._journal.sessions[session_id]
+        """Give a session's entries after a cursor, in full, up to what doors were told.
+
+        Read to its end in one go, what doors are told next follows without gap or repeat.
+        """
+        self._host.roster.get(session_id)
         last = self._log.delivered.get(session_id)
-        for cursor, text in journal.read_after(after, full=True):
+        for cursor, text in self._journal.sessions[session_id].read_after(after, full=True):
             if cursor.epoch == self._log.epoch and (last is None or cursor > last):
                 return
             yield cursor, text
@@ -203,7 +172,7 @@ class Connector:
     def status(self, session_id: str | None = None) -> Payload:
         """Answer ``_bridge/status``; raises NotFound for an unknown session."""
         if session_id is not None:
-            self._host.session(session_id)
+            self._host.roster.get(session_id)
         open_ids = [
             question.id
             for question in self.questions.values()
@@ -237,7 +206,10 @@ class Connector:
         mail_id: str | None,
         on_ended: OnEnded,
     ) -> None:
-        """Run a prompt when its turn comes; ``on_ended`` comes after the turn's last entry."""
+        """Run a prompt when its turn comes; ``on_ended`` comes after the turn's last entry.
+
+        Raises NotFound, InvalidParams or AgentUnavailable.
+        """
         self._host.prompt(session_id, prompt, origin, mail_id=mail_id, on_ended=on_ended)
 
     def cancel(self, session_id: str, origin: Origin) -> None:
@@ -255,93 +227,85 @@ class Connector:
         return await self._host.set_config_option(session_id, params)
 
     def answer(self, round_trip_id: str, answer: Payload | None, origin: Origin) -> Resolved:
-        """Answer a question here (None: cancelled); a late answer gets the one that won."""
+        """Answer a question here (None: cancelled); a late answer gets the one that won.
+
+        Raises InvalidParams for what was not offered, NotFound for an unknown id.
+        """
         return self._host.questions.answer(round_trip_id, answer, origin)
 
     # Starting and ending.
 
-    def _open(self) -> None:
+    def _affairs(self, settings: ConnectorSettings) -> Affairs:
+        return Affairs(
+            name=settings.name,
+            folder=self._folder,
+            journal=self._journal,
+            log=self._log,
+            mailbox=self._mailbox,
+            host=self._host,
+            policy=self._policy,
+            status=self._status,
+        )
+
+    def _open(self) -> Orders:
         self._folder.open()
         recovery = Recovery()
         self._journal.load(recovery.read)
         self._mailbox.open()
         self._log.epoch = self._folder.epoch
-        self._orders = Orders(
-            self._folder.agent_id,
-            self._host,
-            policy=self._policy,
-            mailbox=self._mailbox,
-            on_done=self._mail_done,
-            spawn=self._spawn,
-        )
         waiting = set(self._mailbox.pending) - self._mailbox.handed
         for session_id, journal in self._journal.sessions.items():
             self._outbox.add(session_id, journal)
             if journal.facts is not None:
                 self._host.restore(journal.facts, recovery.of(session_id), waiting)
-        self._turn_ids = {
-            turn.mail_id: turn.id
-            for left in recovery.sessions.values()
-            for turn in left.turns.values()
-            if turn.mail_id in waiting and turn.state == "queued" and turn.mail_id
-        }
-        self._log.flush()
+        orders = self._envoy.orders = Orders(
+            self._folder.agent_id,
+            self._host,
+            policy=self._policy,
+            mailbox=self._mailbox,
+            on_done=self._envoy.mail_done,
+            spawn=self._tasks.spawn,
+        )
+        orders.queued = recovery.queued()
+        return orders
 
-    async def _start(self) -> None:
-        assert self._orders is not None
+    async def _start(self, orders: Orders) -> None:
         try:
-            await self._host.agent.ensure()
+            await self._host.start()
         except AgentStartError as error:
             self._end(ExitReason(AGENT_DOES_NOT_START, str(error)))
             return
-        self._host.end_what_cannot_be_loaded()
         self._ready.set()
-        self._orders.resume(self._turn_ids)
-        if self._uplink is not None:
-            self._spawn(self._stay_attached(self._uplink))
-
-    async def _stay_attached(self, way: Uplink) -> None:
-        self._end(await way.run())
+        orders.resume()
+        if self._envoy.uplink is not None:
+            self._end(await self._envoy.uplink.run())
 
     async def _close(self) -> None:
+        self._ready.set()
         await self._host.stop()
-        self._flush_cards()
+        self._envoy.flush()
         self._log.flush()
-        if self._uplink is not None:
-            await self._uplink.say_goodbye(attachment.Reason.SAID_GOODBYE)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._envoy.uplink is not None:
+            await self._envoy.uplink.say_goodbye(Reason.SAID_GOODBYE)
+        await self._tasks.stop()
         self._journal.close()
         self._mailbox.close()
         self._folder.close()
 
     def _end(self, reason: ExitReason) -> None:
         self._ending = self._ending or reason
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(self._ending)
+        self._ended.set()
 
     def _disk_failed(self, error: OSError) -> None:
         self._end(ExitReason(FAULT, f"{self._folder.path} cannot be written: {error.strerror}"))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception:
-            logger.exception("a task of the connector failed")
 
     # What happens inside.
 
     def _deliver(self, written: Written) -> None:
         self._outbox.add(written.session_id, self._journal.sessions[written.session_id])
         self._outbox.put(written.session_id)
-        if self._uplink is not None:
-            self._uplink.poke()
+        if self._envoy.uplink is not None:
+            self._envoy.uplink.poke()
         if self._doors:
             envelope = entry.read(written.text)
             self._tell_doors(lambda d: d.entry(written.session_id, written.text, envelope))
@@ -355,133 +319,20 @@ class Connector:
     def _passed_on(self, session_id: str | None, method: str, params: Payload) -> None:
         self._tell_doors(lambda door: door.notification(session_id, method, params))
 
+    def _session_changed(self, session: Session) -> None:
+        self._envoy.session_changed(session)
+        self._log.then(self._status_changed)
+
+    def _agent_changed(self) -> None:
+        self._envoy.agent_changed()
+        self._status_changed()
+
     def _status_changed(self) -> None:
         self._tell_doors(lambda door: door.status_changed())
 
-    def _tell_doors(self, tell: Any) -> None:
+    def _tell_doors(self, tell: Callable[[Door], None]) -> None:
         for door in list(self._doors):
             try:
                 tell(door)
             except Exception:
                 logger.exception("the door %s failed", door.name)
-
-    def _agent_changed(self) -> None:
-        if self._uplink is not None:
-            self._uplink.tell(uplink.AGENT, self.agent)
-        self._status_changed()
-
-    def _session_changed(self, session: Session) -> None:
-        if not self._changed:
-            asyncio.get_running_loop().call_soon(self._flush_cards)
-        self._changed[session.id] = session
-
-    def _flush_cards(self) -> None:
-        """Send the cards that changed in this turn of the loop, and keep their facts."""
-        changed, self._changed = self._changed, {}
-        for session in changed.values():
-            facts = session.facts
-            facts.counter = max(facts.counter + 1, now_ms())
-            lasting = jsonrpc.encode(msgspec.structs.replace(facts, counter=0, usage=None))
-            if self._kept.get(session.id) != lasting:
-                self._kept[session.id] = lasting
-                self._journal.keep_facts(facts)
-            if self._uplink is not None:
-                self._uplink.tell(uplink.SESSION, self._card(session, in_full=True))
-        if changed:
-            self._log.write()
-            self._status_changed()
-
-    def _card(self, session: Session, *, in_full: bool) -> uplink.SessionCard:
-        seq = self._journal.sessions[session.id].last.seq
-        return session.card(self._folder.agent_id, seq, in_full=in_full)
-
-    def _offered_modes(self) -> list[str]:
-        for session in reversed(self._host.sessions.values()):
-            modes = (session.facts.modes or {}).get("availableModes")
-            if isinstance(modes, list):
-                ids = [mode.get("id") for mode in modes if isinstance(mode, dict)]
-                return [id_ for id_ in ids if isinstance(id_, str)]
-        return []
-
-    # What the uplink asks and brings (link.Party).
-
-    def hello(self) -> Hello:
-        """Greet the relay."""
-        sessions = [
-            self._card(session, in_full=self._host.live(session))
-            for session in self._host.sessions.values()
-        ]
-        return Hello(
-            epoch=self._folder.epoch,
-            writer=self._writer,
-            connector=ConnectorCard(_version(), socket.gethostname(), platform.platform()),
-            agents=[self.agent],
-            sessions=sessions,
-            open=list(self.questions),
-            mail=MailPosition(self._mailbox.journaled),
-        )
-
-    def welcomed(self, result: HelloResult) -> None:
-        """Take what the relay knows, and say again what it may have missed."""
-        assert self._uplink is not None
-        self._host.questions.renew(result.closed)
-        for done in self._mailbox.outcomes():
-            self._uplink.tell(uplink.MAIL_DONE, done)
-        self._uplink.poke()
-
-    def mail(self, mail: Mail) -> None:
-        """Take a mail: on disk, acknowledged, then carried out."""
-        assert self._orders is not None
-        try:
-            self._orders.take(mail)
-        except OSError as error:
-            self._disk_failed(error)
-
-    def presence(self, presence: Presence) -> None:
-        """Take who watches a session."""
-        self._status.watch(presence)
-
-    def history(self, params: Payload) -> Payload:
-        """Give a page of a session's journal: ``{sessionId, before?, limit?, full?}``."""
-        session_id = params.get("sessionId")
-        if session_id not in self._journal.sessions:
-            raise NotFound(f"no session {str(session_id)[:80]!r}")
-        before, limit = params.get("before"), params.get("limit", PAGE_ENTRIES)
-        if not isinstance(limit, int) or limit < 1:
-            raise InvalidParams("limit must be a positive number")
-        cursor = Cursor.parse(before) if isinstance(before, str) else None
-        journal = self._journal.sessions[session_id]
-        page = list(
-            journal.read_before(cursor, min(limit, PAGE_ENTRIES), full=params.get("full") is True)
-        )
-        return _page(session_id, page)
-
-    def _mail_done(self, done: MailDone) -> None:
-        if self._uplink is not None:
-            self._uplink.tell(uplink.MAIL_DONE, done)
-
-
-def _page(session_id: str, page: list[tuple[Cursor, bytes]]) -> Payload:
-    """Keep of a page the newest part that fits into one message."""
-    kept: list[msgspec.Raw] = []
-    size = 0
-    for _, text in reversed(page):
-        size += len(text)
-        if size > PAGE_BYTES and kept:
-            break
-        kept.append(msgspec.Raw(text))
-    first = page[len(page) - len(kept)][0] if kept else None
-    more = first is not None and (len(kept) < len(page) or first.seq > 1)
-    return {
-        "sessionId": session_id,
-        "entries": kept[::-1],
-        "first": str(first) if first else None,
-        "more": more,
-    }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("chimera-bridge")
-    except metadata.PackageNotFoundError:
-        return "0"

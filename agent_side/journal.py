@@ -114,6 +114,11 @@ class SessionJournal:
         position = self._position_after(cursor)
         return self._cursor_at(position) if position < len(self._offsets) else None
 
+    @property
+    def first(self) -> Cursor | None:
+        """The cursor of the oldest entry."""
+        return self.following(START)
+
     def read_after(self, cursor: Cursor, *, full: bool = False) -> Iterator[tuple[Cursor, bytes]]:
         """Give the entries after a cursor, oldest first."""
         return self._read(self._position_after(cursor), len(self._offsets), full=full)

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection
 from agent_side.outbox import Outbox
 from agent_side.status import Status
 from bridge.protocol import jsonrpc, uplink
+from bridge.protocol.attachment import Reason
 from bridge.protocol.errors import BridgeError, MethodNotFound
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import Hello, HelloResult, Mail, Presence, Stored
@@ -29,7 +30,8 @@ class HelloRefused(Exception):
     def __init__(self, error: Payload) -> None:
         """Keep the JSON-RPC error object."""
         super().__init__(str(error.get("message", error)))
-        self.code = error.get("code")
+        code = error.get("code")
+        self.code = code if isinstance(code, int) else None
         data = error.get("data")
         self.data: Payload = data if isinstance(data, dict) else {}
 
@@ -37,12 +39,20 @@ class HelloRefused(Exception):
 class Dead(Exception):
     """The relay has been silent too long, or this machine slept."""
 
+    def __init__(self, reason: Reason, detail: str) -> None:
+        """Keep which of the two it was."""
+        super().__init__(detail)
+        self.reason = reason
+
 
 class Party(Protocol):
     """The connector, as its uplink sees it."""
 
     def hello(self) -> Hello:
         """Give the greeting."""
+
+    def raise_epoch(self, at_least: int) -> None:
+        """Number what follows above an epoch that the relay holds."""
 
     def welcomed(self, result: HelloResult) -> None:
         """Take the relay's answer to the greeting."""
@@ -74,6 +84,7 @@ class Link:
         self._heard_at = time.monotonic()
         self._pings: dict[int, float] = {}
         self._count = 0
+        self._settled = asyncio.Event()
 
     async def greet(self) -> None:
         """Exchange the greeting; raises HelloRefused, TimeoutError, ConnectionClosed."""
@@ -115,8 +126,9 @@ class Link:
 
     async def drained(self) -> None:
         """Wait until all is sent and acknowledged."""
-        while self._control or not self._outbox.idle:
-            await asyncio.sleep(0.01)
+        self._settled.clear()
+        self._wake.set()
+        await self._settled.wait()
 
     async def close(self) -> None:
         """Close the socket in order."""
@@ -130,6 +142,8 @@ class Link:
             self._wake.clear()
             while (text := self._next()) is not None:
                 await self._socket.send(text, text=True)
+            if self._outbox.idle:
+                self._settled.set()
 
     def _next(self) -> bytes | None:
         return self._control.popleft() if self._control else self._outbox.next()
@@ -187,7 +201,7 @@ class Link:
             skew = time.time() - time.monotonic()
             await asyncio.sleep(TICK_SECONDS)
             if time.time() - time.monotonic() - skew > SLEPT_SECONDS:
-                raise Dead("this machine was asleep")
+                raise Dead(Reason.HOST_ASLEEP, "this machine was asleep")
             if (left := self._unsent()) < waiting:  # the other side takes bytes: it lives
                 self._heard_at = time.monotonic()
             waiting = left
@@ -201,7 +215,7 @@ class Link:
             self._ping(now)
             return now
         if now - asked_at > uplink.DEAD_AFTER_SECONDS:
-            raise Dead(f"nothing heard for {now - self._heard_at:.0f} s")
+            raise Dead(Reason.PONG_MISSED, f"nothing heard for {now - self._heard_at:.0f} s")
         return asked_at
 
     def _ping(self, now: float) -> None:

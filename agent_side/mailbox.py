@@ -70,15 +70,16 @@ class Mailbox:
 
     def take(self, mail: Mail) -> bool:
         """Have a mail on disk; False when it was there already."""
+        is_next = mail.n > self.journaled
         self.journaled = max(self.journaled, mail.n)
-        is_new = mail.mail_id not in self._ids
-        if is_new:
-            self._remember(mail.mail_id)
-            self.pending[mail.mail_id] = mail
-            self._write(_Line(mail=mail))
-        else:
-            self._write(_Line(known=_Known(self.journaled, [])))
-        return is_new
+        if mail.mail_id in self._ids:
+            if is_next:
+                self._write(_Line(known=_Known(self.journaled, [])))
+            return False
+        self._remember(mail.mail_id)
+        self.pending[mail.mail_id] = mail
+        self._write(_Line(mail=mail))
+        return True
 
     def hand(self, mail_id: str) -> None:
         """Have on disk that the agent is given this mail; it will not be given it again."""

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from agent_side.agents.process import AgentError
-from agent_side.host import Host, Spawn
+from agent_side.host import Host
 from agent_side.mailbox import Mailbox
 from agent_side.policy import Policy, named_agent
 from agent_side.status import now_ms
-from agent_side.turns import TurnEnd
+from agent_side.tasks import Spawn
+from agent_side.turn import TurnEnd
 from bridge.protocol import acp
-from bridge.protocol.errors import BridgeError, InternalError, InvalidParams, NotFound
+from bridge.protocol.errors import BridgeError, InvalidParams, NotFound
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
 from bridge.protocol.uplink import Mail, MailDone
@@ -46,25 +47,18 @@ class Orders:
         self._mailbox = mailbox
         self._on_done = on_done
         self._spawn = spawn
-        self._turn_ids: dict[str, str] = {}
+        self.queued: dict[str, str] = {}  # mail ids to the turns that the log has as queued
 
-    def take(self, mail: Mail) -> None:
-        """Have a mail on disk and carry it out; one that was there already is not done again."""
-        if self._mailbox.take(mail):
-            self._carry_out(mail)
-        elif (outcome := self._mailbox.outcome(mail.mail_id)) is not None:
-            self._on_done(outcome)
-
-    def resume(self, turn_ids: dict[str, str]) -> None:
-        """Carry on with the mail of an earlier process; ``turn_ids`` by mail id, as logged."""
-        self._turn_ids = turn_ids
+    def resume(self) -> None:
+        """Carry on with the mail of an earlier process."""
         for mail in list(self._mailbox.pending.values()):
             if mail.mail_id in self._mailbox.handed:
                 self._fail(mail, UnknownOutcome("the connector restarted while the agent had this"))
             else:
-                self._carry_out(mail)
+                self.carry_out(mail)
 
-    def _carry_out(self, mail: Mail) -> None:
+    def carry_out(self, mail: Mail) -> None:
+        """Do what a mail asks, or say why not; its outcome is told in either case."""
         try:
             method, params = self._policy.check_mail(mail, now_ms())
             self._steps[method](self, mail, params)
@@ -81,7 +75,7 @@ class Orders:
             mail.origin,
             mail_id=mail.mail_id,
             on_ended=lambda end: self._prompt_ended(mail, end),
-            turn_id=self._turn_ids.pop(mail.mail_id, None),
+            turn_id=self.queued.pop(mail.mail_id, None),
         )
 
     def _prompt_ended(self, mail: Mail, end: TurnEnd) -> None:
@@ -107,7 +101,7 @@ class Orders:
         self._await(mail, self._host.set_mode(_session_id(params), mode))
 
     def _set_option(self, mail: Mail, params: Payload) -> None:
-        session = self._host.session(_session_id(params))
+        session = self._host.roster.get(_session_id(params))
         self._policy.check_option(params, session.facts.config_options)
         self._await(mail, self._host.set_config_option(session.id, params))
 
@@ -141,8 +135,6 @@ class Orders:
             self._finish(MailDone(mail.mail_id, await result))
         except (BridgeError, AgentError) as error:
             self._finish(MailDone(mail.mail_id, error=error.as_object()))
-        except TimeoutError:
-            self._fail(mail, InternalError("the agent did not answer in time"))
 
     def _fail(self, mail: Mail, error: BridgeError) -> None:
         self._finish(MailDone(mail.mail_id, error=error.as_object()))

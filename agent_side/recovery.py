@@ -41,6 +41,11 @@ class Recovery:
         """Give what is open in a session."""
         return self.sessions.setdefault(session_id, Leftovers())
 
+    def queued(self) -> dict[str, str]:
+        """Give the turns that wait for a prompt in the mail: mail ids to turn ids."""
+        turns = [turn for left in self.sessions.values() for turn in left.turns.values()]
+        return {t.mail_id: t.id for t in turns if t.mail_id is not None and t.state == "queued"}
+
     def read(self, text: bytes, envelope: Envelope) -> None:
         """Take a session's next entry."""
         left = self.of(envelope.session_id)

@@ -18,6 +18,7 @@ import msgspec
 from agent_side import risk, subject
 from agent_side.agent_text import Cleaned
 from agent_side.log import Draft, Log
+from agent_side.sessions import Session
 from bridge.protocol import entry, jsonrpc, round_trip
 from bridge.protocol.entry import Origin, RoundTrip
 from bridge.protocol.errors import BridgeError, InvalidParams, NotFound, RequestCancelled
@@ -32,13 +33,18 @@ class Question:
     """A question the agent waits for."""
 
     id: str  # the round-trip's
-    session_id: str
+    session: Session = field(repr=False)
     method: str
     params: Payload  # the agent's own in full, with the public session id
     round_trip: RoundTrip
     asked_at: int  # Unix milliseconds
     request_id: jsonrpc.Id = field(repr=False)  # the agent's; they begin at 0 and repeat
     cleaned: Cleaned = field(repr=False)
+
+    @property
+    def session_id(self) -> str:
+        """The public id of the session in which it was asked."""
+        return self.session.id
 
     @property
     def risk(self) -> str:
@@ -75,10 +81,14 @@ class RoundTrips:
         self._closed: dict[str, Resolved] = {}
 
     def ask(
-        self, request: jsonrpc.Request, session_id: str, cleaned: Cleaned, card: Payload, cwd: str
+        self, request: jsonrpc.Request, session: Session, cleaned: Cleaned, card: Payload
     ) -> Question:
-        """Open a question of the agent; raises InvalidParams when nobody could answer it."""
-        params = {**jsonrpc.payload(request.params), "sessionId": session_id}
+        """Open a question of the agent; ``card``: what is known of the tool call.
+
+        Raises InvalidParams when nobody could answer it.
+        """
+        params = {**jsonrpc.payload(request.params), "sessionId": session.id}
+        cwd = str(session.cwd)
         if request.method == entry.PERMISSION:
             options = _option_ids(params)
             text = subject.of_permission(params, card, cwd)
@@ -87,7 +97,7 @@ class RoundTrips:
         id_ = _new_id()
         question = Question(
             id=id_,
-            session_id=session_id,
+            session=session,
             method=request.method,
             params=params,
             round_trip=_round_trip(id_, request.method, text, options),
@@ -156,6 +166,7 @@ class RoundTrips:
 
     def _put(self, question: Question) -> Question:
         self.open[question.id] = question
+        self._count(question.session)
         cleaned = question.cleaned
         self._log.append(
             question.session_id,
@@ -196,12 +207,17 @@ class RoundTrips:
 
     def _end(self, question: Question, resolved: Resolved) -> Resolved:
         del self.open[question.id]
+        self._count(question.session)
         self._closed[question.id] = resolved
         if len(self._closed) > REMEMBERED:
             del self._closed[next(iter(self._closed))]
         self._log.append(question.session_id, resolved_draft(resolved))
         self._log.then(lambda: self._on_closed(question, resolved))
         return resolved
+
+    def _count(self, session: Session) -> None:
+        session.questions = sum(1 for q in self.open.values() if q.session is session)
+        session.changed()
 
 
 def resolved_draft(resolved: Resolved) -> Draft:

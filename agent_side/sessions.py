@@ -15,8 +15,9 @@ from agent_side.agent_text import Cleaned
 from agent_side.journal import SessionFacts
 from agent_side.log import Draft, Log
 from agent_side.tool_cards import ToolCards
-from bridge.protocol import entry, jsonrpc
+from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.entry import META_KEY
+from bridge.protocol.errors import AgentUnavailable
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import SessionCard
 
@@ -66,6 +67,17 @@ class Session:
         return self.facts.session_id
 
     @property
+    def agent_id(self) -> str:
+        """The agent's own id for it; never leaves the connector."""
+        return self.facts.agent_session_id
+
+    @property
+    def mode(self) -> str | None:
+        """The mode it was in when the agent last said so."""
+        mode = (self.facts.modes or {}).get("currentModeId")
+        return mode if isinstance(mode, str) else None
+
+    @property
     def cwd(self) -> Path:
         """The folder it works in."""
         return Path(self.facts.cwd)
@@ -110,6 +122,31 @@ class Session:
             "configOptions": facts.config_options,
         }
         return {k: v for k, v in found.items() if v is not None}
+
+    def offered_modes(self) -> list[str]:
+        """Give the ids of the modes that the agent offers in it."""
+        modes = _objects((self.facts.modes or {}).get("availableModes"))
+        return [mode["id"] for mode in modes if isinstance(mode.get("id"), str)]
+
+    def refuse_ended(self) -> None:
+        """Raise AgentUnavailable when the session has ended."""
+        if self.facts.ended:
+            raise AgentUnavailable("the session has ended: its agent does not know it any more")
+
+    def change_to(self, mode: str) -> tuple[str, Payload] | None:
+        """Give the method and params that put it into a mode; None when it is, or has none such."""
+        modes = self.facts.modes
+        if modes is not None:
+            if mode not in self.offered_modes() or self.mode == mode:
+                return None
+            return acp.SET_MODE, {"modeId": mode}
+        for option in _objects(self.facts.config_options):
+            values = [v.get("value") for v in _objects(option.get("options"))]
+            if option.get("category") == "mode" and mode in values:
+                if option.get("currentValue") == mode:
+                    return None
+                return acp.SET_CONFIG_OPTION, {"configId": option.get("id"), "value": mode}
+        return None
 
     # What changes it.
 
@@ -192,6 +229,10 @@ class Session:
         elif kind == "usage_update":
             self.facts.usage = {k: update[k] for k in ("used", "size", "cost") if k in update}
             self.changed()
+
+
+def _objects(value: Any) -> list[Payload]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _kind_of(update: Any) -> str:

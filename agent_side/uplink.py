@@ -7,27 +7,18 @@ import logging
 import random
 import ssl
 import time
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from websockets.asyncio.client import connect
-from websockets.exceptions import (
-    ConnectionClosed,
-    InvalidHandshake,
-    InvalidProxy,
-    InvalidStatus,
-    InvalidURI,
-)
 
-from agent_side.link import Dead, HelloRefused, Link, Party
+from agent_side import faults
+from agent_side.faults import ExitReason, Fault
+from agent_side.link import HelloRefused, Link, Party
 from agent_side.outbox import Outbox
 from agent_side.settings import RelayTarget, SettingsError
 from agent_side.status import Status
 from bridge.protocol import uplink
 from bridge.protocol.attachment import Reason
-from bridge.protocol.close_codes import CloseCode
-from bridge.protocol.errors import BridgeError, InvalidParams, Replaced, TokenInvalid
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
@@ -35,17 +26,7 @@ STEADY_SECONDS = 30.0  # a connection that lived so long was no failed attempt
 OPEN_SECONDS = 20.0  # for TCP, TLS and the websocket's handshake together
 GOODBYE_SECONDS = 2.0  # to send and have acknowledged what waits at the end
 
-REFUSED, REPLACED, FAULT = 3, 4, 1
-
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ExitReason:
-    """Why the connector ends: the process's exit code and a sentence."""
-
-    code: int
-    sentence: str
 
 
 class Backoff:
@@ -78,12 +59,13 @@ class Uplink:
         self._link: Link | None = None
         self._backoff = Backoff()
         self._token = ""
-        self._refused_token: str | None = None
-        self.ever_greeted = False
+        self._refused = ""  # the token that was not taken
+        self._greeted = False  # ever, by this process
+        self._raised = False  # the epoch, once
 
     def tell(self, method: str, params: Any) -> None:
         """Send a message of our own when connected; the greeting makes up for it otherwise."""
-        if self._link is not None and self._link.greeted:
+        if self._link is not None:
             self._link.tell(method, params)
 
     def poke(self) -> None:
@@ -94,16 +76,13 @@ class Uplink:
     async def run(self) -> ExitReason:
         """Connect, serve, connect again; give the reason when that is over."""
         if not (self._target.encrypted or self._target.loopback):
-            logger.warning(
-                "%s is not encrypted: the token can be read", self._target.url
-            )
+            logger.warning("%s is not encrypted: the token can be read", self._target.url)
         while True:
             begun = time.monotonic()
             try:
                 await self._once()
-            except Exception as error:  # noqa: BLE001 (the top of a task: sorted out below)
-                final = self._take_fault(error)
-                if final is not None:
+            except Exception as error:  # noqa: BLE001 (the top of a task: sorted in faults.py)
+                if (final := self._take(error)) is not None:
                     return final
             if time.monotonic() - begun > STEADY_SECONDS:
                 self._backoff.reset()
@@ -132,8 +111,7 @@ class Uplink:
             self._link = link
             try:
                 await link.greet()
-                self._refused_token = None
-                self.ever_greeted = True
+                self._greeted = True
                 self._status.connect()
                 logger.info("attached to %s", self._target.url)
                 await link.run()
@@ -164,122 +142,32 @@ class Uplink:
 
     # What went wrong.
 
-    def _take_fault(self, error: Exception) -> ExitReason | None:
-        final = self._final(error)
-        reason, detail = _told(error)
-        if reason is Reason.HOST_ASLEEP:
+    def _take(self, error: Exception) -> ExitReason | None:
+        """Note a failure; give the reason to end when trying again does not help."""
+        fault = faults.read(error, self._target.url)
+        final = None if self._can_mend(error, fault) else fault.exit
+        if fault.reason is Reason.HOST_ASLEEP:
             self._backoff.reset()
-        news = self._status.lose(final[0] if final else reason, detail)
-        if final is not None:
-            return final[1]
-        if news:
-            logger.warning("relay unreachable: %s; trying again", detail)
-        if not isinstance(error, EXPECTED):
+        if self._status.lose(fault.reason, fault.detail) and final is None:
+            logger.warning("relay unreachable: %s; trying again", fault.detail)
+        if not fault.expected:
             logger.error("the uplink failed in an unexpected way", exc_info=error)
-        return None
+        return final
 
-    def _final(self, error: Exception) -> tuple[Reason, ExitReason] | None:
-        if isinstance(error, SettingsError):
-            return Reason.REFUSED, ExitReason(REFUSED, str(error))
-        code = _code(error)
-        if code in (401, CloseCode.TOKEN_INVALID):
-            return self._refused_credentials(_said(error))
-        if code in (403, CloseCode.NOT_ALLOWED):
-            return Reason.REFUSED, ExitReason(
-                REFUSED, f"{self._target.url} does not allow this connector: {_said(error)}"
-            )
-        if code in (CloseCode.REPLACED, Replaced.code):
-            return Reason.REPLACED, ExitReason(
-                REPLACED,
-                "another connector process has taken over this agent"
-                f" ({_said(error)}); this one ends",
-            )
-        if code in (426, CloseCode.UPGRADE_REQUIRED):
-            return Reason.REFUSED, ExitReason(
-                FAULT, f"{self._target.url} speaks another uplink version: update chimera-bridge"
-            )
-        if code == InvalidParams.code:
-            said = _said(error)
-            return Reason.REFUSED, ExitReason(FAULT, f"{self._target.url} refused us: {said}")
-        return None
+    def _can_mend(self, error: Exception, fault: Fault) -> bool:
+        """Try once with a token that was renewed meanwhile, or with an epoch above the held one."""
+        if fault.token_refused:
+            fresh, self._refused = self._fresh_token(), self._token
+            return fresh not in (None, self._token, self._refused)
+        held = error.data.get("epoch") if isinstance(error, HelloRefused) else None
+        if fault.exit is None or not isinstance(held, int) or self._greeted or self._raised:
+            return False
+        self._raised = True
+        self._party.raise_epoch(held + 1)
+        return True
 
-    def _refused_credentials(self, said: str) -> tuple[Reason, ExitReason] | None:
-        """A token that was renewed in its file meanwhile is tried once."""
+    def _fresh_token(self) -> str | None:
         try:
-            fresh = self._target.read_token()
-        except SettingsError as error:
-            return Reason.REFUSED, ExitReason(REFUSED, str(error))
-        if fresh not in (self._token, self._refused_token):
-            self._refused_token = self._token
+            return self._target.read_token()
+        except SettingsError:
             return None
-        return Reason.TOKEN_EXPIRED if "expired" in said else Reason.REFUSED, ExitReason(
-            REFUSED,
-            f"{self._target.url} does not take the token ({said}); get another one with"
-            " `chimera-relay token --kind agent` and set FERRET_BRIDGE_TOKEN or --token-file",
-        )
-
-
-EXPECTED = (
-    OSError,
-    TimeoutError,
-    ConnectionClosed,
-    InvalidHandshake,
-    InvalidProxy,
-    InvalidURI,
-    HelloRefused,
-    Dead,
-    BridgeError,
-    msgspec.DecodeError,
-    ImportError,
-)
-
-
-def _code(error: Exception) -> int | None:
-    if isinstance(error, InvalidStatus):
-        return error.response.status_code
-    if isinstance(error, ConnectionClosed):
-        return error.rcvd.code if error.rcvd else None
-    if isinstance(error, HelloRefused):
-        if error.code == TokenInvalid.code:
-            return int(CloseCode.TOKEN_INVALID)
-        return error.code if isinstance(error.code, int) else None
-    return None
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, InvalidStatus):
-        return _of_response(error)
-    if isinstance(error, ConnectionClosed) and error.rcvd:
-        return error.rcvd.reason or f"close code {error.rcvd.code}"
-    return str(error)
-
-
-def _of_response(error: InvalidStatus) -> str:
-    body = bytes(error.response.body or b"")[:2000]
-    try:
-        said = msgspec.json.decode(body)["error"]["message"]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        said = ""
-    return f"HTTP {error.response.status_code}" + (f": {said}" if said else "")
-
-
-def _told(error: Exception) -> tuple[Reason, str]:
-    if isinstance(error, Dead):
-        asleep = "asleep" in str(error)
-        return (Reason.HOST_ASLEEP if asleep else Reason.PONG_MISSED), str(error)
-    if isinstance(error, ConnectionClosed):
-        code = error.rcvd.code if error.rcvd else None
-        restarting = code == CloseCode.RESTARTING
-        said = _said(error) if error.rcvd else "the connection broke"
-        return (Reason.RELAY_RESTARTING if restarting else Reason.SOCKET_CLOSED), said
-    if isinstance(error, InvalidStatus):
-        return Reason.RELAY_UNREACHABLE, f"it answered {_said(error)}; is that a relay's address?"
-    if isinstance(error, TimeoutError):
-        return Reason.RELAY_UNREACHABLE, "no answer in time"
-    if isinstance(error, HelloRefused):
-        return Reason.RELAY_UNREACHABLE, str(error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return Reason.RELAY_UNREACHABLE, f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, OSError) and error.strerror:
-        return Reason.RELAY_UNREACHABLE, error.strerror
-    return Reason.RELAY_UNREACHABLE, str(error) or type(error).__name__

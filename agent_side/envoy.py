@@ -1,0 +1,217 @@
+"""Speaks for the connector on the uplink: greets, shows cards, takes mail, gives history."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+
+import msgspec
+
+from agent_side.folder import StateFolder
+from agent_side.host import Host
+from agent_side.journal import Journal
+from agent_side.log import Log
+from agent_side.mailbox import Mailbox
+from agent_side.orders import Orders
+from agent_side.policy import Policy
+from agent_side.sessions import Session
+from agent_side.status import Status, now_ms
+from agent_side.uplink import Uplink
+from bridge.protocol import jsonrpc, uplink
+from bridge.protocol.cursor import Cursor
+from bridge.protocol.errors import InvalidParams, NotFound
+from bridge.protocol.jsonrpc import Payload
+from bridge.protocol.uplink import (
+    AgentCard,
+    ConnectorCard,
+    Hello,
+    HelloResult,
+    Mail,
+    MailDone,
+    MailPosition,
+    Presence,
+    SessionCard,
+)
+
+PAGE_ENTRIES = 500  # of one answer to uplink/history
+PAGE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Affairs:
+    """What the envoy speaks of."""
+
+    name: str
+    folder: StateFolder
+    journal: Journal
+    log: Log
+    mailbox: Mailbox
+    host: Host
+    policy: Policy
+    status: Status
+
+
+class Envoy:
+    """The party that an uplink serves (link.Party)."""
+
+    def __init__(self, affairs: Affairs, on_fault: Callable[[OSError], None]) -> None:
+        """Speak of a connector; ``on_fault`` hears that the disk takes no mail."""
+        self.uplink: Uplink | None = None
+        self.orders: Orders | None = None
+        self._of = affairs
+        self._on_fault = on_fault
+        self._writer = secrets.token_hex(8)  # this process, to the relay
+        self._changed: dict[str, Session] = {}
+        self._kept: dict[str, bytes] = {}  # per session, the facts that are on disk
+
+    # Cards.
+
+    def agent_card(self) -> AgentCard:
+        """Describe the agent."""
+        agent, policy = self._of.host.agent, self._of.policy
+        return AgentCard(
+            id=self._of.folder.agent_id,
+            name=self._of.name,
+            title=agent.title,
+            version=agent.version,
+            roots=[str(root) for root in policy.roots],
+            capabilities=agent.capabilities,
+            modes=policy.modes(self._offered_modes()),
+            alive=agent.alive,
+            login=agent.login,
+        )
+
+    def agent_changed(self) -> None:
+        """Show the agent's card anew."""
+        self._tell(uplink.AGENT, self.agent_card())
+
+    def session_changed(self, session: Session) -> None:
+        """Show a session's card anew, once in this turn of the loop."""
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._changed[session.id] = session
+
+    def flush(self) -> None:
+        """Send the cards that changed, and keep their facts on disk."""
+        changed, self._changed = self._changed, {}
+        for session in changed.values():
+            facts = session.facts
+            facts.counter = max(facts.counter + 1, now_ms())
+            lasting = jsonrpc.encode(msgspec.structs.replace(facts, counter=0, usage=None))
+            if self._kept.get(session.id) != lasting:
+                self._kept[session.id] = lasting
+                self._of.journal.keep_facts(facts)
+            self._tell(uplink.SESSION, self._session_card(session, in_full=True))
+        if changed:
+            self._of.log.write()
+
+    def _session_card(self, session: Session, *, in_full: bool) -> SessionCard:
+        seq = self._of.journal.sessions[session.id].last.seq
+        return session.card(self._of.folder.agent_id, seq, in_full=in_full)
+
+    def _offered_modes(self) -> list[str]:
+        for session in reversed(self._of.host.roster.sessions.values()):
+            if offered := session.offered_modes():
+                return offered
+        return []
+
+    # The greeting.
+
+    def hello(self) -> Hello:
+        """Greet the relay."""
+        host = self._of.host
+        sessions = host.roster.sessions.values()
+        return Hello(
+            epoch=self._of.folder.epoch,
+            writer=self._writer,
+            connector=ConnectorCard(_version(), socket.gethostname(), _system()),
+            agents=[self.agent_card()],
+            sessions=[self._session_card(s, in_full=host.is_live(s)) for s in sessions],
+            open=list(host.questions.open),
+            mail=MailPosition(self._of.mailbox.journaled),
+        )
+
+    def raise_epoch(self, at_least: int) -> None:
+        """Number what follows above an epoch that the relay holds."""
+        self._of.folder.begin_epoch(at_least)
+        self._of.log.epoch = self._of.folder.epoch
+
+    def welcomed(self, result: HelloResult) -> None:
+        """Take what the relay knows, and say again what it may have missed."""
+        self._of.host.questions.renew(result.closed)
+        for done in self._of.mailbox.outcomes():
+            self._tell(uplink.MAIL_DONE, done)
+
+    # What comes down.
+
+    def mail(self, mail: Mail) -> None:
+        """Take a mail: on disk, acknowledged, then carried out."""
+        assert self.orders is not None
+        try:
+            is_new = self._of.mailbox.take(mail)
+        except OSError as error:
+            self._on_fault(error)
+            return
+        self._tell(uplink.MAIL_JOURNALED, {"upTo": self._of.mailbox.journaled})
+        if is_new:
+            self.orders.carry_out(mail)
+        elif (outcome := self._of.mailbox.outcome(mail.mail_id)) is not None:
+            self.mail_done(outcome)
+
+    def mail_done(self, done: MailDone) -> None:
+        """Tell what became of a mail."""
+        self._tell(uplink.MAIL_DONE, done)
+
+    def presence(self, presence: Presence) -> None:
+        """Take who watches a session."""
+        self._of.status.watch(presence)
+
+    def history(self, params: Payload) -> Payload:
+        """Give a page of a session's journal: ``{sessionId, before?, limit?, full?}``."""
+        session_id = params.get("sessionId")
+        if session_id not in self._of.journal.sessions:
+            raise NotFound(f"no session {str(session_id)[:80]!r}")
+        before, limit = params.get("before"), params.get("limit", PAGE_ENTRIES)
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidParams("limit must be a positive number")
+        cursor = Cursor.parse(before) if isinstance(before, str) else None
+        journal = self._of.journal.sessions[session_id]
+        full = params.get("full") is True
+        page = _page(list(journal.read_before(cursor, min(limit, PAGE_ENTRIES), full=full)))
+        first = page[0][0] if page else None
+        return {
+            "sessionId": session_id,
+            "entries": [msgspec.Raw(text) for _, text in page],
+            "first": str(first) if first else None,
+            "more": first is not None and first != journal.first,
+        }
+
+    def _tell(self, method: str, params: object) -> None:
+        if self.uplink is not None:
+            self.uplink.tell(method, params)
+
+
+def _page(entries: list[tuple[Cursor, bytes]]) -> list[tuple[Cursor, bytes]]:
+    """Keep the newest entries that fit into one message, at least one."""
+    size = 0
+    for position in range(len(entries) - 1, -1, -1):
+        size += len(entries[position][1])
+        if size > PAGE_BYTES:
+            return entries[position + 1 :] or entries[-1:]
+    return entries
+
+
+def _system() -> str:
+    return f"{platform.system()} {platform.release()}"
+
+
+def _version() -> str:
+    try:
+        return metadata.version("chimera-bridge")
+    except metadata.PackageNotFoundError:
+        return "0"
