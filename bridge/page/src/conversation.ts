@@ -221,7 +221,8 @@ export class Conversation {
   }
 
   private draw(): void {
-    const { items, running, queued, usage, mode, configOptions, seenMail } = this.transcript;
+    const { items, running, queued, usage, mode, configOptions, seenMail, dropped } =
+      this.transcript;
     batch(() => {
       this.view.value = {
         items: items.slice(),
@@ -233,6 +234,7 @@ export class Conversation {
       };
       if (!running) this.stopping.value = null;
       for (const mailId of queued) this.prompts.queued(mailId);
+      for (const mailId of dropped) this.prompts.dropped(mailId);
       this.prompts.seen(seenMail);
     });
   }

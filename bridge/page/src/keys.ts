@@ -46,7 +46,11 @@ function move(by: 1 | -1): boolean {
     (row) => row.offsetParent !== null,
   );
   const at = rows.findIndex((row) => row.contains(document.activeElement));
-  const next = at === -1 ? (by === 1 ? 0 : rows.length - 1) : at + by;
+  const start = Math.max(
+    0,
+    rows.findIndex((row) => row.dataset.question),
+  );
+  const next = at === -1 ? start : at + by;
   const row = rows[next];
   const target = row?.matches("a, button") ? row : row?.querySelector<HTMLElement>("a, button");
   target?.focus();

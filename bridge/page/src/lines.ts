@@ -18,9 +18,22 @@ export interface Change {
 // Beyond so many edits an exact comparison takes seconds; then the whole text is shown as replaced.
 const MOST_EDITS = 4000;
 const CONTEXT = 3;
+const KEPT = 40;
 
-/** Compares two texts; null before means a new file. */
+const known = new Map<string, Change>();
+
+/** Compares two texts; null before means a new file. The last comparisons are kept. */
 export function changeOf(before: string | null, after: string): Change {
+  const key = `${before === null} ${before?.length ?? 0} ${before ?? ""}${after}`;
+  const change = known.get(key) ?? compared(before, after);
+  known.delete(key);
+  known.set(key, change);
+  const [oldest] = known.keys();
+  if (known.size > KEPT && oldest !== undefined) known.delete(oldest);
+  return change;
+}
+
+function compared(before: string | null, after: string): Change {
   if (before === null) return replaced("", after);
   const patch = structuredPatch("", "", before, after, "", "", {
     context: CONTEXT,

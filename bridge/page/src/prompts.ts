@@ -9,8 +9,11 @@ export interface OwnPrompt {
   mailId: string;
   text: string;
   at: number;
-  /** `unknown`: sent long ago and never seen; only the person may send it again. */
-  state: "sent" | "queued" | "unsent" | "unknown" | "failed";
+  /**
+   * `unknown`: sent long ago and never seen; only the person may send it again.
+   * `dropped`: it was stopped before it began.
+   */
+  state: "sent" | "queued" | "unsent" | "unknown" | "dropped" | "failed";
   message?: string;
 }
 
@@ -37,6 +40,11 @@ export class Prompts {
   again(mailId: string): void {
     const prompt = this.waiting.value.find((one) => one.mailId === mailId);
     if (!prompt) return;
+    if (prompt.state === "dropped") {
+      this.discard(mailId);
+      this.send(prompt.text);
+      return;
+    }
     this.put({ ...prompt, state: "sent", message: undefined });
     void this.post(prompt);
   }
@@ -48,21 +56,29 @@ export class Prompts {
   /** The log is whole up to now: what it does not show is sent again, or left to the person. */
   reconcile(): void {
     for (const prompt of this.waiting.value) {
-      if (prompt.state === "failed" || prompt.state === "queued") continue;
+      if (prompt.state !== "sent" && prompt.state !== "unsent") continue;
       if (Date.now() - prompt.at < RESEND_WITHIN) this.again(prompt.mailId);
       else this.put({ ...prompt, state: "unknown" });
     }
   }
 
-  /** The log shows these; those it has queued wait there. */
+  /** The log shows these. */
   seen(inLog: ReadonlySet<string>): void {
     const left = this.waiting.value.filter((one) => !inLog.has(one.mailId));
     if (left.length !== this.waiting.value.length) this.set(left);
   }
 
   queued(mailId: string): void {
+    this.mark(mailId, "queued");
+  }
+
+  dropped(mailId: string): void {
+    this.mark(mailId, "dropped");
+  }
+
+  private mark(mailId: string, state: OwnPrompt["state"]): void {
     const prompt = this.waiting.value.find((one) => one.mailId === mailId);
-    if (prompt && prompt.state !== "queued") this.put({ ...prompt, state: "queued" });
+    if (prompt && prompt.state !== state) this.put({ ...prompt, state });
   }
 
   private async post(prompt: OwnPrompt): Promise<void> {

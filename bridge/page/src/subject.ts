@@ -93,10 +93,18 @@ export function headline(subject: Subject | null): string {
   if (!subject) return "";
   if (subject.form) return subject.form.message;
   if (subject.command) return subject.command;
-  const diff = subject.diffs[0];
-  if (diff)
-    return subject.diffs.length > 1 ? `${diff.path} +${subject.diffs.length - 1}` : diff.path;
+  const [diff] = subject.diffs;
+  if (diff) {
+    const path = below(subject.cwd, diff.path);
+    return subject.diffs.length > 1 ? `${path} +${subject.diffs.length - 1}` : path;
+  }
   return subject.title || subject.paths[0] || subject.arguments || subject.kind;
+}
+
+/** A path as seen from a folder it lies in. */
+export function below(folder: string, path: string): string {
+  const start = folder.endsWith("/") ? folder : `${folder}/`;
+  return folder && path.startsWith(start) ? path.slice(start.length) : path;
 }
 
 /** All texts that a person has to see before allowing, in the order they are drawn. */

@@ -99,6 +99,8 @@ export class Transcript {
   readonly queued = new Set<string>();
   /** The mails that items stand for, so that their sender need not show them any more. */
   readonly seenMail = new Set<string>();
+  /** The mails that ended before they began. */
+  readonly dropped = new Set<string>();
   usage: Usage | null = null;
   mode: string | null = null;
   configOptions: ConfigOption[] | null = null;
@@ -148,25 +150,30 @@ export class Transcript {
     const kind = String(update?.sessionUpdate ?? "");
     switch (kind) {
       case "user_message_chunk":
-        return this.userChunk(update, entry, key, at);
+        this.userChunk(update, entry, key, at);
+        break;
       case "agent_message_chunk":
-        return this.textChunk("agent", update, key, at);
+        this.textChunk("agent", update, key, at);
+        break;
       case "agent_thought_chunk":
-        return this.textChunk("thought", update, key, at);
+        this.textChunk("thought", update, key, at);
+        break;
       case "tool_call":
       case "tool_call_update":
         this.toolCall(update, key, at);
-        return;
+        break;
       case "plan":
-        return this.planned(update, key, at);
+        this.planned(update, key, at);
+        break;
       case "current_mode_update":
-        return this.modeChanged(String(update.currentModeId ?? ""), key, at);
+        this.modeChanged(String(update.currentModeId ?? ""), key, at);
+        break;
       case "config_option_update":
         this.configOptions = (update.configOptions as ConfigOption[]) ?? this.configOptions;
-        return;
+        break;
       case "usage_update":
         this.usage = { ...this.usage, ...(update as Usage) };
-        return;
+        break;
       default:
         if (!QUIET.has(kind)) this.unknown(kind, key, at);
     }
@@ -257,15 +264,13 @@ export class Transcript {
       if (mailId) this.queued.add(mailId);
       return;
     }
-    if (mailId) {
-      this.seenMail.add(mailId);
-      this.queued.delete(mailId);
-    }
+    if (mailId) this.queued.delete(mailId);
     if (params.state === "started") {
       this.running = { turn, mailId, since: at };
       this.plan = -1;
       return;
     }
+    if (mailId && !this.seenMail.has(mailId)) this.dropped.add(mailId);
     this.turnEnded(params, turn, key, at);
   }
 

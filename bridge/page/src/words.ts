@@ -91,7 +91,7 @@ export const words = {
       waits: "waits",
       asked: "asked",
       ends: "ends",
-      agentSays: "agent says",
+      agentSays: "The agent calls it",
     },
     kinds: {
       execute: "a shell command",
@@ -307,7 +307,7 @@ export const words = {
   composer: {
     label: "Message to the agent",
     next: "Next message",
-    nextQueued: "Next message. It waits for this turn.",
+    nextQueued: "Next message, after this turn",
     send: "Send",
     queue: "Queue",
     stop: "Stop",
@@ -323,6 +323,7 @@ export const words = {
       queued: "queued: it waits for the turn that runs",
       unsent: "not sent: the connection went away. It is sent again when it is back, once",
       unknown: "It is not known whether this arrived.",
+      dropped: "This was stopped before it began.",
       failed: (why: string) => `not sent: ${why}`,
     },
     again: "Send again",

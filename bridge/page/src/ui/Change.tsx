@@ -9,12 +9,14 @@ interface Props {
   diff: Diff;
   /** Told once, when the whole change is shown. */
   onOpened?: () => void;
+  /** Whether path and counts stand above it; not where a card says them. */
+  headed?: boolean;
 }
 
 const SIGNS = { add: "+", del: "−", same: " ", cut: "", note: "" };
 
 /** What changes in a file, line by line with their numbers. */
-export function Change({ diff, onOpened }: Props) {
+export function Change({ diff, onOpened, headed = true }: Props) {
   const change = useMemo(() => changeOf(diff.oldText, diff.newText), [diff.oldText, diff.newText]);
   const [opened, setOpened] = useState(false);
   const shown = opened ? change.lines : headOfChange(change);
@@ -25,15 +27,17 @@ export function Change({ diff, onOpened }: Props) {
   };
   return (
     <figure class="diff">
-      <figcaption>
-        <span class="path">
-          <Shown text={diff.path} />
-        </span>
-        <span class="count">
-          {diff.oldText === null && `${words.question.newFile} · `}
-          {words.question.changes(change.added, change.removed)}
-        </span>
-      </figcaption>
+      {headed && (
+        <figcaption>
+          <span class="path">
+            <Shown text={diff.path} />
+          </span>
+          <span class="count">
+            {diff.oldText === null && `${words.question.newFile} · `}
+            {words.question.changes(change.added, change.removed)}
+          </span>
+        </figcaption>
+      )}
       <div class="lines">
         {shown.map((line, index) => (
           <Row key={index} line={line} />

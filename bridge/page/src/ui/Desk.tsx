@@ -54,7 +54,7 @@ function List() {
       <LinkTrouble />
       <Tabs places={["inbox", "fleet", "settings"]} />
       <div class="scroll">
-        {waiting.length > 0 && (
+        {waiting.length > 0 && route.value.at !== "inbox" && (
           <>
             <h2>{words.inbox.waitsShort(waiting.length)}</h2>
             <div class="card rows">

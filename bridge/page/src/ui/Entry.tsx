@@ -66,7 +66,7 @@ function Said({ item, conversation }: { item: UserItem; conversation: Conversati
       </div>
       <p class="note">
         {capital(words.session.from(who, whereIs(item.origin)))}
-        {queued && ` · ${words.session.queued}`} <Age at={item.at} />
+        {queued && ` · ${words.session.queued}`} · <Age at={item.at} />
       </p>
     </div>
   );

@@ -7,13 +7,16 @@ import { words } from "../words";
 import { FieldInput } from "./FieldInput";
 import { Shown } from "./Shown";
 
+// One question is opened at a time.
+const FORM_ID = "question-form";
+
 interface Props {
   form: FormSubject;
   /** Null: it may be looked at, not answered. */
   roundTrip: RoundTrip | null;
 }
 
-/** What the agent wants to know, as a form: answer or decline. */
+/** What the agent wants to know, as a form. */
 export function Form({ form, roundTrip }: Props) {
   const { decisions } = usePage();
   const fields = fieldsOf(form.schema);
@@ -22,7 +25,6 @@ export function Form({ form, roundTrip }: Props) {
   const wrong = new Map(
     fields.map((field) => [field.name, problem(field, values[field.name] ?? null)]),
   );
-  const unknown = fields.some((field) => field.kind === "unknown" && field.required);
 
   const send = (event: SubmitEvent) => {
     event.preventDefault();
@@ -34,7 +36,7 @@ export function Form({ form, roundTrip }: Props) {
   const set = (field: Field, value: Json) => setValues({ ...values, [field.name]: value });
 
   return (
-    <form class="form" onSubmit={send} noValidate>
+    <form class="form" id={FORM_ID} onSubmit={send} noValidate>
       {form.url && (
         <p>
           {words.question.linkTo} <Shown text={form.url} />
@@ -50,20 +52,27 @@ export function Form({ form, roundTrip }: Props) {
           onChange={(value) => set(field, value)}
         />
       ))}
-      {roundTrip && (
-        <div class="options">
-          <button type="submit" class="btn" disabled={unknown}>
-            {words.question.accept}
-          </button>
-          <button
-            type="button"
-            class="btn"
-            onClick={() => decisions.decide(roundTrip, { action: "decline" })}
-          >
-            {words.question.decline}
-          </button>
-        </div>
-      )}
     </form>
+  );
+}
+
+/** The buttons of a form, which stand apart from it so that they stay in reach. */
+export function FormButtons({ form, roundTrip }: { form: FormSubject; roundTrip: RoundTrip }) {
+  const { decisions } = usePage();
+  const fields = fieldsOf(form.schema);
+  const cannotDraw = fields.some((field) => field.kind === "unknown" && field.required);
+  return (
+    <div class="options">
+      <button type="submit" class="btn" form={FORM_ID} disabled={cannotDraw}>
+        {words.question.accept}
+      </button>
+      <button
+        type="button"
+        class="btn"
+        onClick={() => decisions.decide(roundTrip, { action: "decline" })}
+      >
+        {words.question.decline}
+      </button>
+    </div>
   );
 }

@@ -15,7 +15,7 @@ export function OwnPrompts({ conversation }: { conversation: Conversation }) {
 
 function Own({ prompt, conversation }: { prompt: OwnPrompt; conversation: Conversation }) {
   const { state, mailId } = prompt;
-  const isStuck = state === "unknown" || state === "failed";
+  const isStuck = state === "unknown" || state === "failed" || state === "dropped";
   return (
     <div class="said pending" data-prompt={state}>
       <div class="bubble" dir="auto">

@@ -10,7 +10,7 @@ import { onlyRejectable, type Subject as SubjectText, subjectOf } from "../subje
 import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Bar } from "./Bar";
-import { Form } from "./Form";
+import { Form, FormButtons } from "./Form";
 import { Options } from "./Options";
 import { RiskChip } from "./Risk";
 import { Shown } from "./Shown";
@@ -169,7 +169,7 @@ function Answers({ roundTrip, subject, isUnread }: AnswersProps) {
       </p>
     );
   }
-  if (subject.form) return null;
+  if (subject.form) return <FormButtons form={subject.form} roundTrip={roundTrip} />;
   const locked = lockOf(roundTrip, subject, isUnread);
   return (
     <>

@@ -10,6 +10,7 @@ import { Age } from "./Age";
 import { Options } from "./Options";
 import { RiskChip } from "./Risk";
 import { Shown } from "./Shown";
+import { Subject } from "./Subject";
 import { useNames } from "./useNames";
 import { Verdict } from "./Verdict";
 
@@ -34,12 +35,16 @@ export function QuestionCard({ roundTrip }: { roundTrip: RoundTrip }) {
       <p class="where">
         <Where roundTrip={roundTrip} host={names.host} />
       </p>
-      <a class="plain" href={to} aria-label={words.question.open(text.slice(0, 200))}>
-        <pre>
-          <Shown text={head} />
-          {head.length < text.length && "…"}
-        </pre>
-      </a>
+      {simple && subject ? (
+        <Subject subject={subject} onOpened={() => undefined} />
+      ) : (
+        <a class="plain" href={to} aria-label={words.question.open(text.slice(0, 200))}>
+          <pre>
+            <Shown text={head} />
+            {head.length < text.length && "…"}
+          </pre>
+        </a>
+      )}
       {subject && hiddenIn(subject) > 0 && (
         <p>
           <span class="chip risk-high">{words.question.hidden(hiddenIn(subject))}</span>

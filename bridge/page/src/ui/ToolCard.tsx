@@ -1,10 +1,11 @@
 import { instant, took } from "../age";
 import { now } from "../clock";
+import { changeOf } from "../lines";
 import { outcomeOf, outcomeOfEntry } from "../outcome";
 import { usePage } from "../page";
 import { href } from "../route";
 import type { Mark } from "../states";
-import { headline, subjectOf } from "../subject";
+import { type Diff, headline, subjectOf } from "../subject";
 import { isOver, type ToolItem, toolHeading } from "../tool";
 import type { RoundTrip } from "../wire";
 import { words } from "../words";
@@ -21,7 +22,8 @@ export function ToolCard({ tool, sessionId }: { tool: ToolItem; sessionId: strin
   const questions = useQuestions(tool, sessionId);
   const open = questions.find((one) => one.state === "open");
   const { text, mono } = toolHeading(tool);
-  const mark = open ? "warn" : (MARKS[tool.status] ?? "off");
+  const mark = open ? "warn" : tool.exitCode ? "bad" : (MARKS[tool.status] ?? "off");
+  const isHeading = tool.diffs.length === 1 && tool.diffs[0]?.path === text;
   return (
     <section class="tool" aria-label={text.slice(0, 200)} data-tool={tool.toolCallId}>
       <header>
@@ -39,7 +41,7 @@ export function ToolCard({ tool, sessionId }: { tool: ToolItem; sessionId: strin
       </header>
       <Outcomes tool={tool} questions={questions} sessionId={sessionId} />
       {tool.diffs.map((diff) => (
-        <Change key={diff.path} diff={diff} />
+        <Change key={diff.path} diff={diff} headed={!isHeading} />
       ))}
       {tool.output && <Printed tool={tool} />}
     </section>
@@ -73,7 +75,13 @@ function Standing({ tool }: { tool: ToolItem }) {
   const state = words.session.toolStates[tool.status] ?? tool.status;
   const time = end !== null && start !== null ? took(end - start) : "";
   const exit = tool.exitCode ? words.session.exit(tool.exitCode) : "";
-  return <span class="age">{[state, exit, time].filter(Boolean).join(" · ")}</span>;
+  const changed = tool.diffs.length === 1 ? countsOf(tool.diffs[0] as Diff) : "";
+  return <span class="age">{[state, changed, exit, time].filter(Boolean).join(" · ")}</span>;
+}
+
+function countsOf(diff: Diff): string {
+  const { added, removed } = changeOf(diff.oldText, diff.newText);
+  return words.question.changes(added, removed);
 }
 
 function Printed({ tool }: { tool: ToolItem }) {
