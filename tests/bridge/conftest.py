@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -51,6 +52,31 @@ async def writer(store: Store, inbox: Inbox):
 
 
 @pytest.fixture
+def writer_with(store: Store, inbox: Inbox):
+    """Like ``writer``, with limits of the test's own."""
+
+    @contextlib.asynccontextmanager
+    async def make(limits: LogLimits):
+        async with writing(store, inbox, limits) as claimed:
+            await claimed.take_claim()
+            yield claimed
+
+    return make
+
+
+@pytest.fixture
+async def on_own_server(own_server: EmbeddedValkey):
+    """A connector like ``writer`` and the server that it writes to."""
+    async with (
+        opened(own_server.start()) as own,
+        running(Inbox(own, "own")) as started,
+        writing(own, started) as claimed,
+    ):
+        await claimed.take_claim()
+        yield claimed, own_server
+
+
+@pytest.fixture
 async def other_node(redis_url: str) -> AsyncIterator[Inbox]:
     """A second relay process's inbox, on connections of its own."""
     async with opened(redis_url) as second, running(Inbox(second, "other")) as started:
@@ -67,10 +93,39 @@ async def proxy(redis_url: str, store: Store):
 @pytest.fixture
 async def on_lossy_way(proxy, store: Store):
     """A connector like ``writer`` whose commands go through the proxy."""
-    async with opened(proxy.url) as lossy, running(Inbox(lossy, "lossy")) as started:
-        async with writing(lossy, started) as claimed:
-            await claimed.take_claim()
-            yield claimed
+    async with (
+        opened(proxy.url) as lossy,
+        running(Inbox(lossy, "lossy")) as started,
+        writing(lossy, started) as claimed,
+    ):
+        await claimed.take_claim()
+        yield claimed
+
+
+@pytest.fixture
+def heard():
+    """Gives an event that is set when the relay logs some text."""
+    ears = []
+
+    def listen(text: str) -> asyncio.Event:
+        ears.append(Ear(text))
+        logging.getLogger("bridge").addHandler(ears[-1])
+        return ears[-1].event
+
+    yield listen
+    for ear in ears:
+        logging.getLogger("bridge").removeHandler(ear)
+
+
+class Ear(logging.Handler):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.event = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.text in record.getMessage():
+            self.event.set()
 
 
 @pytest.fixture
@@ -104,8 +159,8 @@ async def running(subject):
 
 
 @contextlib.asynccontextmanager
-async def writing(store: Store, inbox: Inbox, limits: LogLimits = LogLimits()):
-    async with running(Log(store, inbox, limits)) as log:
+async def writing(store: Store, inbox: Inbox, limits: LogLimits | None = None):
+    async with running(Log(store, inbox, limits or LogLimits())) as log:
         yield Writer(store, inbox, log)
 
 

@@ -37,7 +37,7 @@ def test_an_id_that_cannot_be_part_of_a_key_is_refused_by_name(name, id_):
 @pytest.mark.parametrize("name", OF_TENANT, ids=lambda name: name.__name__)
 @pytest.mark.parametrize("tenant", ["", "a" * 64, "Acme", "a}:log:{b", "a\n", None])
 def test_a_tenant_that_cannot_be_part_of_a_key_is_refused(name, tenant):
-    with pytest.raises(InvalidParams, match="^invalid tenant"):
+    with pytest.raises(InvalidParams, match=r"^invalid tenant"):
         name(tenant)
 
 
