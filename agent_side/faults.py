@@ -124,7 +124,7 @@ def _code(error: Exception) -> int | None:
     return None
 
 
-def _said(error: Exception) -> str:  # noqa: PLR0911 (a table)
+def _said(error: Exception) -> str:
     match error:
         case InvalidStatus():
             return _of_response(error)
