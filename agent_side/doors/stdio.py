@@ -22,7 +22,7 @@ from agent_side.doors.asked import Asked
 from agent_side.doors.lines import ClientLines
 from agent_side.doors.views import Views
 from agent_side.round_trips import Question
-from agent_side.turns import TurnEnd
+from agent_side.turn import TurnEnd
 from bridge.protocol import acp, jsonrpc
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import META_KEY, Envelope
@@ -56,6 +56,7 @@ class Editor:
         self._asked = Asked(write)
         self._views = Views(connector, write)
         self._prompts: dict[str, str] = {}  # mail id → session, of prompts that run or wait
+        self._answers: set[str] = set()  # round-trips this editor answered
         self._quiet = asyncio.Event()  # set while it waits for no prompt
         self._quiet.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,7 +106,9 @@ class Editor:
 
     def withdraw(self, question: Question, resolved: Resolved) -> None:
         """Take a question back, unless this editor answered it."""
-        if question.session_id in self._views and resolved.by != self._origin:
+        if question.id in self._answers:
+            self._answers.discard(question.id)
+        elif question.session_id in self._views:
             self._asked.withdraw(question, resolved)
 
     def notification(self, session_id: str | None, method: str, params: Payload) -> None:
@@ -311,9 +314,13 @@ class Editor:
         if taken is None:
             return
         question, answer = taken
+        if question.id not in self._connector.questions:
+            return  # it was answered elsewhere, and the editor told so
         try:
+            self._answers.add(question.id)
             self._connector.answer(question.id, answer, self._origin)
         except BridgeError as error:
+            self._answers.discard(question.id)
             logger.warning("the editor's answer counts for nothing: %s", error.message)
 
 
