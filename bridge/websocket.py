@@ -207,6 +207,8 @@ class Socket(asyncio.Protocol):
             return
         if ending.failed:
             self._fail(ending.code, ending.reason)
+            if self._transport.can_write_eof():  # its answer could not be read any more
+                self._transport.write_eof()
             return
         self.flush()
         self._close = ending.code, ending.reason

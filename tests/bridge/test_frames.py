@@ -1,6 +1,7 @@
 """Our frames against the `websockets` package's own state machine, byte for byte."""
 
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -70,7 +71,7 @@ def is_utf8(payload):
 
 def chopped(stream, cuts):
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
-    return [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [stream[a:b] for a, b in pairwise(places)]
 
 
 KEYS = st.sampled_from([b"\0\0\0\0", b"\x01\x02\x03\x04", b"\xff\0\xaa\x7f"])
