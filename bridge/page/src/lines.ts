@@ -16,7 +16,7 @@ export interface Change {
 }
 
 // Beyond so many edits an exact comparison takes seconds; then the whole text is shown as replaced.
-const MOST_EDITS = 4000;
+const MOST_EDITS = 1000;
 const CONTEXT = 3;
 const KEPT = 40;
 

@@ -135,7 +135,7 @@ export const words = {
     answer: (name: string) => `Answer: ${name}`,
     standing: "does not ask again",
     sameName: (name: string, id: string) => `${name} (${id})`,
-    accept: "Send the answer",
+    accept: "Send answer",
     decline: "Decline",
     elsewhere: "The first answer counts, wherever it is given.",
     notFound: "This question is not kept here any more.",

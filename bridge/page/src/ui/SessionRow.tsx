@@ -13,7 +13,7 @@ export function SessionRow({ session, showHost = true }: { session: Session; sho
   const state = sessionState(session, now.value + store.skew.value);
   const at = route.value;
   const isHere = at.at === "session" && at.id === session.sessionId;
-  const facts = [names.agent, showHost ? names.host : shortPath(session.cwd), state.text];
+  const facts = [state.text, names.agent, showHost ? names.host : shortPath(session.cwd)];
   return (
     <a
       class="row"
