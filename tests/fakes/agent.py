@@ -105,7 +105,7 @@ class FakeAgent:
         }
 
 
-class Cancelled(Exception):  # noqa: N818
+class Cancelled(Exception):
     """The turn was cancelled."""
 
 
@@ -194,9 +194,7 @@ class Turn:
             self.wire.send(id=self.request_id, **outcome)
 
     def cancel(self) -> None:
-        if self.deaf:
-            return
-        how = self.agent.script.get("cancel", "withdraw")
+        how = "silent" if self.deaf else self.agent.script.get("cancel", "withdraw")
         for id_ in self.open if how == "withdraw" else []:
             self.wire.send(method="$/cancel_request", params={"requestId": id_})
         with self.wire.answered:

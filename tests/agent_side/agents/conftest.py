@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 
 import pytest
@@ -34,7 +35,7 @@ class Heard:
 
     async def next(self):
         """Wait for whatever comes next."""
-        self._changed.clear()
+        self._changed.clear()  # nothing is awaited between a look at the events and this
         async with asyncio.timeout(30):
             await self._changed.wait()
 
@@ -54,9 +55,19 @@ class Heard:
         found = [note["update"] for note in notes if "update" in note]
         return [u for u in found if kind in (None, u["sessionUpdate"])]
 
+    def messages(self):
+        """Give the agent's requests and notifications so far as they were on the wire."""
+        told = [w for k, w in self.events if k in ("request", "notification")]
+        return [{**as_object(message), "jsonrpc": "2.0"} for message in told]
+
     def texts(self):
         """Give the pieces of text the agent said."""
         return [u["content"]["text"] for u in self.updates("agent_message_chunk")]
+
+
+def as_object(message):
+    named = {"method": message.method, "params": json.loads(bytes(message.params))}
+    return {"id": message.id, **named} if isinstance(message, jsonrpc.Request) else named
 
 
 @pytest.fixture

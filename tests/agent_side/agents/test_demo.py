@@ -1,4 +1,5 @@
 import pytest
+from schema.check import check_agent_message
 
 from agent_side.agents.catalog import command_for
 from agent_side.agents.process import AgentError
@@ -19,7 +20,9 @@ async def demo(listen, environ, folder):
     made = await heard.process.call("session/new", {"cwd": str(folder), "mcpServers": []})
     heard.session = jsonrpc.payload(made)["sessionId"]
     heard.modes = jsonrpc.payload(made)["modes"]
-    return heard
+    yield heard
+    for message in heard.messages():
+        check_agent_message(message)
 
 
 async def question(demo, count=1):
@@ -34,6 +37,14 @@ async def stop_reason(demo):
 def last_status(demo, card):
     found = [u["status"] for u in demo.updates("tool_call_update") if u["toolCallId"] == card]
     return found[-1]
+
+
+async def test_what_it_answers_is_what_the_protocol_says(listen, environ, folder):
+    heard = listen(command_for("demo", [], folder, environ))
+    hello = await heard.process.start()
+    made = await heard.process.call("session/new", {"cwd": str(folder), "mcpServers": []})
+    for method, result in (("initialize", hello), ("session/new", jsonrpc.payload(made))):
+        check_agent_message({"jsonrpc": "2.0", "id": 1, "result": result}, answers=method)
 
 
 async def test_the_tour_thinks_plans_reads_edits_and_runs_when_both_are_allowed(demo, folder):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from agents.rig import FakeLLM, Home, command
+from schema.check import check_agent_message
 
 from agent_side.agents import ferret
 from agent_side.agents.process import AgentError, AgentStartError
@@ -20,12 +21,13 @@ def home(tmp_path):
 @pytest.fixture
 async def start(listen, home):
     """Start the agent with a script for its LLM and one session in the workspace."""
-    running = []
+    running, sessions = [], []
 
     async def started(**script):
         llm = FakeLLM(**script)
         running.append(llm)
         heard = listen(command("ferret", await llm.__aenter__(), home))
+        sessions.append(heard)
         heard.hello = await heard.process.start()
         made = await heard.process.call("session/new", {"cwd": str(home.work), "mcpServers": []})
         heard.session = jsonrpc.payload(made)["sessionId"]
@@ -35,6 +37,8 @@ async def start(listen, home):
     yield started
     for llm in running:
         await llm.__aexit__()
+    for message in [m for heard in sessions for m in heard.messages()]:
+        check_agent_message(message)
 
 
 async def outcome(heard, count=1):
