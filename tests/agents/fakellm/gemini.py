@@ -2,6 +2,7 @@
 
 from agents.fakellm.script import new_id, texts
 
+CONTEXT = "<session_context>"  # the agent's own words, beside the prompt or before it
 USAGE = {"promptTokenCount": 1000, "candidatesTokenCount": 50, "totalTokenCount": 1050}
 
 
@@ -12,10 +13,10 @@ def read(req):
         if content.get("role") != "user":
             continue
         got = sum("functionResponse" in part for part in content["parts"])
-        said = texts(content["parts"])
+        said = texts([p for p in content["parts"] if CONTEXT not in p.get("text", "")])
         if got:
             results += got
-        elif said and "<session_context>" not in said:
+        elif said:
             results, text = 0, said
     declared = [f for t in req.get("tools") or [] for f in t.get("functionDeclarations", [])]
     tools = [(f["name"], f.get("parametersJsonSchema") or f.get("parameters")) for f in declared]
