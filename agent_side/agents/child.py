@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 from agent_side.agents.lines import LineSplitter
 
@@ -68,8 +69,8 @@ class Child(asyncio.SubprocessProtocol):
     def write(self, line: bytes) -> None:
         """Write to its standard input; nothing happens when that is closed."""
         stdin = self._pipe(0)
-        if isinstance(stdin, asyncio.WriteTransport) and not stdin.is_closing():
-            stdin.write(line)
+        if stdin is not None and not stdin.is_closing():
+            cast("asyncio.WriteTransport", stdin).write(line)
 
     def close_input(self) -> None:
         """Tell it, by the end of its standard input, to end."""
@@ -92,9 +93,8 @@ class Child(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the process's transport."""
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._transport = transport
-        self.pid = transport.get_pid()
+        self._transport = cast("asyncio.SubprocessTransport", transport)  # uvloop's is no subclass
+        self.pid = self._transport.get_pid()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Give the lines that are whole now."""
