@@ -14,15 +14,15 @@ from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
+from agent_side import faults
 from agent_side.connect import stopped_by_signals
 from agent_side.conversation import Conversation, Wishes
 from agent_side.doors.lines import ClientLines, take_stdio
-from agent_side.settings import SCHEMES, RelayTarget, SettingsError
-from agent_side.uplink import FAULT, REFUSED, Backoff, ExitReason
-from bridge.protocol.close_codes import CloseCode, is_final
-from bridge.protocol.errors import BridgeError
+from agent_side.faults import EXPECTED, REFUSED, ExitReason, Fault
+from agent_side.settings import SCHEMES, RelayTarget
+from agent_side.uplink import Backoff
 
 ACP_PATH = "/acp"
 STEADY_SECONDS = 30.0  # a connection of this age starts the waits anew
@@ -110,31 +110,23 @@ class Attach:
         """Carry over one connection; give how all ends, or why this one did."""
         try:
             async with self._open() as socket:
-                return await self._serve(socket)
-        except InvalidStatus as error:
-            return _refusal(error.response.status_code), f"HTTP {error.response.status_code}"
-        except SettingsError as error:
-            return ExitReason(REFUSED, str(error)), ""
-        except ssl.SSLCertVerificationError as error:
-            return None, f"its certificate is not trusted: {error.verify_message}"
-        except (OSError, TimeoutError, InvalidHandshake) as error:
-            return None, str(error) or type(error).__name__
+                await self._serve(socket)
+        except EXPECTED as error:
+            fault = faults.read(error, self._target.url)
+            return _refusal(fault, self._target.url), fault.detail
+        return None, "it closed the connection"
 
-    async def _serve(self, socket: ClientConnection) -> tuple[ExitReason | None, str]:
+    async def _serve(self, socket: ClientConnection) -> None:
+        """Carry until the connection ends; raises what it ended by."""
         self._say(f"attached to {self._target.url}")
         sending = _Sender(socket)
         try:
             self._conversation.connected(sending.send)
-            async for frame in socket:
-                text = frame.encode() if isinstance(frame, str) else frame
-                self._conversation.from_relay(text)
-        except ConnectionClosed:
-            pass
-        except BridgeError as error:
-            return None, error.message
+            while True:
+                frame = await socket.recv(decode=False)
+                self._conversation.from_relay(frame)
         finally:
             await sending.stop()
-        return _closed(socket.close_code, socket.close_reason)
 
     def _open(self) -> connect:
         token = self._target.read_token()
@@ -192,23 +184,12 @@ def tls_context(target: RelayTarget) -> ssl.SSLContext | None:
     return context
 
 
-def _refusal(status: int) -> ExitReason | None:
-    if status == 401:  # noqa: PLR2004
+def _refusal(fault: Fault, url: str) -> ExitReason | None:
+    """Give how all ends by a fault; None when trying again makes sense."""
+    if fault.token_refused:
         return ExitReason(
-            REFUSED, "the relay refused the token: it is missing, expired or not valid"
+            REFUSED,
+            f"{url} does not take the token ({fault.detail}): get one with `chimera-relay token "
+            "--kind person` and set CHIMERA_BRIDGE_TOKEN or --token-file",
         )
-    if status == 403:  # noqa: PLR2004
-        return ExitReason(
-            REFUSED, "the relay does not allow this token here: it needs one of a person"
-        )
-    return None
-
-
-def _closed(code: int | None, reason: str | None) -> tuple[ExitReason | None, str]:
-    said = f"closed with {code} {reason or ''}".strip()
-    if code in (CloseCode.TOKEN_INVALID, CloseCode.NOT_ALLOWED):
-        return ExitReason(REFUSED, f"the relay refused us: {reason or code}"), said
-    # A message that was too big is answered with an error; the conversation goes on.
-    if code is not None and is_final(code) and code not in (CloseCode.NORMAL, CloseCode.TOO_BIG):
-        return ExitReason(FAULT, f"the relay {said}"), said
-    return None, "the connection was lost" if code in (None, 1006) else f"it {said}"
+    return fault.exit

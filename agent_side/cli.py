@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
+    from agent_side.faults import ExitReason
     from agent_side.settings import RelayTarget
 
 FAULT, WRONG_USE, NO_AGENT = 1, 2, 5
@@ -213,8 +213,7 @@ def _up(chosen: argparse.Namespace) -> int:
         port=chosen.port,
         cwd=chosen.cwd,
     )
-    ending = asyncio.run(up.run())
-    return _end(ending.code, ending.sentence)
+    return _run(up.run())
 
 
 def _connect(chosen: argparse.Namespace) -> int:
@@ -241,8 +240,7 @@ def _connect(chosen: argparse.Namespace) -> int:
         return _end(NO_AGENT, str(error))
     say_warnings()
     doors = Doors(stdio=chosen.stdio, stay=chosen.stay)
-    ending = asyncio.run(run_connector(settings, command, relay, doors))
-    return _end(ending.code, ending.sentence)
+    return _run(run_connector(settings, command, relay, doors))
 
 
 def _attach(chosen: argparse.Namespace) -> int:
@@ -256,8 +254,7 @@ def _attach(chosen: argparse.Namespace) -> int:
     except SettingsError as error:
         raise WrongUse(str(error)) from None
     wishes = Wishes(session=chosen.session, agent=chosen.agent, cwd=chosen.cwd)
-    ending = asyncio.run(attach(target, wishes))
-    return _end(ending.code, ending.sentence)
+    return _run(attach(target, wishes))
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -269,7 +266,7 @@ def _doctor(chosen: argparse.Namespace) -> int:
         relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
     except SettingsError as error:
         raise WrongUse(str(error)) from None
-    findings = asyncio.run(examine(relay))
+    findings = _awaited(examine(relay))
     print_findings(findings, as_json=chosen.json)
     return FAULT if any(not finding.fine for finding in findings) else 0
 
@@ -307,6 +304,17 @@ def _no_odd_command(chosen: argparse.Namespace) -> None:
 def _no_command(chosen: argparse.Namespace) -> None:
     if chosen.command:
         raise WrongUse("nothing may follow -- here")
+
+
+def _run(work: Coroutine[Any, Any, ExitReason]) -> int:
+    ending: ExitReason = _awaited(work)
+    return _end(ending.code, ending.sentence)
+
+
+def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio
+
+    return asyncio.run(work)
 
 
 def _end(code: int, sentence: str) -> int:

@@ -149,14 +149,13 @@ class Console:
 
 def state_line(status: Payload, *, age: bool, watching: bool) -> str:
     """Say a connector's state: how it is attached, who watches, what is open."""
-    if not status.get("relay"):
-        return "no relay: for this machine alone"
     parts = [_attachment(status)]
-    if age and status.get("since"):
+    if age and status.get("relay") and status.get("since"):
         parts[0] += f", for {_age(status['since'])}"
     if watching:
         names = [_watcher(watcher) for watcher in status.get("watching") or ()]
-        parts.append(f"watching: {', '.join(names)}" if names else "nobody watches")
+        if names or status.get("relay"):
+            parts.append(f"watching: {', '.join(names)}" if names else "nobody watches")
         if open_ := len(status.get("open") or ()):
             parts.append(f"{open_} open question{'s' if open_ > 1 else ''}")
     return one_line(" · ".join(parts))
@@ -178,6 +177,8 @@ def watch_terminal(console: Console) -> None:
 
 
 def _attachment(status: Payload) -> str:
+    if not status.get("relay"):
+        return "no relay: for this machine alone"
     if status["reason"] == Reason.NEVER_CONNECTED:
         return f"connecting to {status['relay']}"
     if status["state"] == State.ATTACHED:

@@ -25,12 +25,12 @@ from agent_side.connect import (
     stopped_by_signals,
 )
 from agent_side.connector import AGENT_DOES_NOT_START, Connector, ExitReason
+from agent_side.faults import FAULT
 from agent_side.folder import PRIVATE
 from agent_side.port_holder import holder_of
 from agent_side.qr import qr_code
 from agent_side.relay_child import RelayChild, RelayDown, relay_environment
 from agent_side.settings import ConnectorSettings, RelayTarget
-from agent_side.uplink import FAULT
 
 WRONG_USE = 2
 LOOPBACK = "127.0.0.1"
