@@ -15,6 +15,7 @@ AgentGone           the agent ended before it answered
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import logging
 import shlex
 import shutil
@@ -38,7 +39,6 @@ ACP_VERSION = 1
 
 logger = logging.getLogger(__name__)
 
-CLIENT_INFO: Payload = {"name": "chimera-bridge", "title": "Chimera Bridge", "version": "0.1.0"}
 CLIENT_CAPABILITIES: Payload = {
     "fs": {"readTextFile": False, "writeTextFile": False},
     "terminal": False,
@@ -106,7 +106,7 @@ class AgentProcess:
         on_request: Callable[[jsonrpc.Request], None],
         on_notification: Callable[[jsonrpc.Notification], None],
         on_exit: Callable[[int | None, str], None],
-        client_info: Payload = CLIENT_INFO,
+        client_info: Payload | None = None,
     ) -> None:
         """Keep what is needed; nothing runs before ``start``."""
         self.command = command
@@ -114,7 +114,7 @@ class AgentProcess:
         self._on_request = on_request
         self._on_notification = on_notification
         self._on_exit = on_exit
-        self._client_info = client_info
+        self._client_info = client_info or _client_info()
         self._child = Child(self._take, self._count_skipped, self._ended)
         self._waiting: dict[jsonrpc.Id, Callable[[Outcome], None]] = {}
         self._last_id = 0
@@ -313,6 +313,11 @@ class AgentProcess:
             f"{self.command.title} does not start: it {how.removeprefix('it ')}{said}; "
             f"try it by hand: cd {shlex.quote(str(self.command.cwd))} && {command}"
         )
+
+
+def _client_info() -> Payload:
+    version = importlib.metadata.version("chimera-bridge")
+    return {"name": "chimera-bridge", "title": "Chimera Bridge", "version": version}
 
 
 def _ended_how(code: int | None) -> str:
