@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bridge.relay import Relay
+    from bridge.server import RelayServer
     from bridge.settings import Settings
 
 ROLES = ("viewer", "approver", "operator", "admin")
@@ -143,7 +144,8 @@ async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) 
     running = Running(settings.state_dir)
     tasks: list[asyncio.Task[None]] = []
 
-    def started(relay: Relay) -> None:
+    def started(server: RelayServer) -> None:
+        relay = server.relay
         running.write(settings.reachable_at(port), relay.store.address)
         print(f"relay listening on {settings.address(port)}", flush=True)
         if link:

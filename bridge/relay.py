@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -68,15 +67,14 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
         store = Store.open(url)
         try:
             await store.check()
-            async with asyncio.TaskGroup() as group:
-                relay = _assemble(settings, tokens, store, Tasks(group))
-                relay.tasks.start("inbox", relay.inbox.run())
-                relay.tasks.start("log", relay.log.run())
-                try:
-                    yield relay
-                finally:
-                    relay.hub.close()
-                    relay.tasks.stop()
+            relay = _assemble(settings, tokens, store)
+            relay.tasks.start("inbox", relay.inbox.run())
+            relay.tasks.start("log", relay.log.run())
+            try:
+                yield relay
+            finally:
+                relay.hub.close()
+                await relay.tasks.end()
         finally:
             await store.aclose()
 
@@ -91,7 +89,7 @@ def _store_url(settings: Settings, stack: ExitStack) -> str:
     return url
 
 
-def _assemble(settings: Settings, tokens: Tokens, store: Store, tasks: Tasks) -> Relay:
+def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     node = secrets.token_hex(8)
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
     inbox = Inbox(store, node)
@@ -112,7 +110,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, tasks: Tasks) ->
         identities=Identities(),
         origins=Origins(settings),
         metrics=_metrics(),
-        tasks=tasks,
+        tasks=Tasks(),
     )
 
 

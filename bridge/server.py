@@ -33,26 +33,26 @@ class RelayServer(uvicorn.Server):
     """uvicorn with resources that are open already, ended also by a background task that died."""
 
     def __init__(
-        self, config: uvicorn.Config, relay: Relay, on_started: Callable[[Relay], None]
+        self, config: uvicorn.Config, relay: Relay, on_started: Callable[[RelayServer], None]
     ) -> None:
         """Serve with an open relay."""
         super().__init__(config)
-        self._relay = relay
+        self.relay = relay
         self._on_started = on_started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Give every request the relay, then listen."""
-        self.lifespan.state["relay"] = self._relay
+        self.lifespan.state["relay"] = self.relay
         await super().startup(sockets)
-        self._on_started(self._relay)
+        self._on_started(self)
 
     async def on_tick(self, counter: int) -> bool:
         """Say whether it is time to end."""
-        return self._relay.tasks.failed is not None or await super().on_tick(counter)
+        return self.relay.tasks.failed is not None or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End event streams, close websockets with 1012, wait for requests under way."""
-        for stream in list(self._relay.streams):
+        for stream in list(self.relay.streams):
             stream.end()
         await super().shutdown(sockets)
 
@@ -60,7 +60,7 @@ class RelayServer(uvicorn.Server):
 async def serve(
     settings: Settings,
     listener: socket.socket,
-    on_started: Callable[[Relay], None] = lambda _relay: None,
+    on_started: Callable[[RelayServer], None] = lambda _server: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; raises StoreUnavailable, OSError or RuntimeError."""
     app = create_app(settings)

@@ -143,7 +143,8 @@ class Tokens:
     def _check_claims(self, header: _Header, claims: _Claims, kind: Kind) -> None:
         now = self._clock()
         if header.typ != TYPES[kind]:
-            raise TokenInvalid(f"invalid token: this door wants a token for a {kind}")
+            wanted = "an agent" if kind == "agent" else "a person"
+            raise TokenInvalid(f"invalid token: this door wants a token for {wanted}")
         if claims.iss != ISSUER:
             raise TokenInvalid(f"invalid token: issued by {claims.iss[:80]!r}, not by this relay")
         if claims.aud != AUDIENCE:

@@ -42,14 +42,16 @@ def test_a_traceback_stays_on_the_line_of_its_event(formatter):
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    logger = logging.Logger("bridge.x")
+    logger = logging.getLogger("bridge.of_this_test")
     logger.addHandler(handler)
     try:
-        raise ValueError("first\nsecond")
+        int("first\nsecond")
     except ValueError:
         logger.exception("broke")
+    finally:
+        logger.removeHandler(handler)
     [line] = stream.getvalue().splitlines()
-    assert "ValueError: first" in line
+    assert "ValueError: invalid literal" in line
 
 
 def test_secrets_are_cut_out_wherever_they_stand(tmp_path):

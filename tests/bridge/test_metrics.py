@@ -6,7 +6,9 @@ import pytest
 
 from bridge.metrics import Metrics
 
-LINE = re.compile(r'bridge_[a-z_]+(\{[a-z_]+="(\\.|[^"\\\n])*"(,[a-z_]+="(\\.|[^"\\\n])*")*\})? -?[0-9.e+]+')
+LINE = re.compile(
+    r'bridge_[a-z_]+(\{[a-z_]+="(\\.|[^"\\\n])*"(,[a-z_]+="(\\.|[^"\\\n])*")*\})? -?[0-9.e+]+'
+)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_a_certificate_without_its_key_is_refused(monkeypatch, tmp_path):
 
 
 def test_a_misspelt_variable_stops_the_start_and_the_right_one_is_named():
-    with pytest.raises(SettingsInvalid, match="BRIDGE_PROT is no setting.*mean BRIDGE_PORT"):
+    with pytest.raises(SettingsInvalid, match=r"BRIDGE_PROT is no setting.*mean BRIDGE_PORT"):
         load({"BRIDGE_PROT": "9000"})
     assert unknown_settings({"BRIDGE_PORT": "1", "PATH": "", "FERRET_BRIDGE_TOKEN": ""}) == []
 

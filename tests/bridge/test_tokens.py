@@ -76,7 +76,11 @@ def refusal(tokens, token, kind="person") -> str:
 def test_an_issued_token_says_who_it_speaks_for(tokens, good):
     identity = tokens.verify(good, "person", door="acp")
     assert (identity.subject, identity.tenant, identity.role) == ("alice", "acme", Role.APPROVER)
-    assert (identity.kind, identity.door, identity.expires_at) == ("person", "acp", (NOW + 900) * 1000)
+    assert (identity.kind, identity.door, identity.expires_at) == (
+        "person",
+        "acp",
+        (NOW + 900) * 1000,
+    )
 
 
 def test_an_agent_token_lives_thirty_days_and_does_not_open_a_persons_door(tokens):
@@ -176,20 +180,48 @@ def forgeries(tokens, good):
     base = {"typ": "access+jwt", "kid": "1"}
     for spelling in ("none", "None", "NONE", "nOnE"):
         for tail in ("", signature):
-            yield f"alg {spelling} {bool(tail)}", f"{b64({'alg': spelling, **base})}.{payload}.{tail}"
+            yield (
+                f"alg {spelling} {bool(tail)}",
+                f"{b64({'alg': spelling, **base})}.{payload}.{tail}",
+            )
     yield "empty signature", f"{header}.{payload}."
-    for name, secret in (("pem", pem), ("der", der), ("ssh", ssh), ("raw", raw), ("jwk", json.dumps(jwk).encode())):
+    for name, secret in (
+        ("pem", pem),
+        ("der", der),
+        ("ssh", ssh),
+        ("raw", raw),
+        ("jwk", json.dumps(jwk).encode()),
+    ):
         signed = f"{b64({'alg': 'HS256', **base})}.{payload}"
         mac = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
         yield f"HS256 with {name}", f"{signed}.{b64(mac)}"
-    kids = ("../../dev/null", "1' OR '1'='1", "1\x00", "x" * 65_536, "", "2", "01", "/proc/self/environ")
+    kids = (
+        "../../dev/null",
+        "1' OR '1'='1",
+        "1\x00",
+        "x" * 65_536,
+        "",
+        "2",
+        "01",
+        "/proc/self/environ",
+    )
     for kid in kids:
-        yield f"kid {kid[:20]!r}", f"{b64({'alg': 'EdDSA', **base, 'kid': kid})}.{payload}.{signature}"
+        yield (
+            f"kid {kid[:20]!r}",
+            f"{b64({'alg': 'EdDSA', **base, 'kid': kid})}.{payload}.{signature}",
+        )
     for wrong in (1, None, ["1"], {"a": 1}):
         yield f"kid {wrong}", f"{b64({'alg': 'EdDSA', **base, 'kid': wrong})}.{payload}.{signature}"
     mine = Ed25519PrivateKey.generate()
     own = {"kty": "OKP", "crv": "Ed25519", "x": b64(mine.public_key().public_bytes_raw())}
-    for extra in ({}, {"jwk": own}, {"crit": ["exp"]}, {"b64": False}, {"x5c": ["MII"]}, {"zip": "DEF"}):
+    for extra in (
+        {},
+        {"jwk": own},
+        {"crit": ["exp"]},
+        {"b64": False},
+        {"x5c": ["MII"]},
+        {"zip": "DEF"},
+    ):
         signed = f"{b64({'alg': 'EdDSA', **base, **extra})}.{b64(claims(role='admin'))}"
         yield f"own key {list(extra)}", f"{signed}.{b64(mine.sign(signed.encode()))}"
     flipped = b64(claims(role="admin"))
@@ -198,7 +230,13 @@ def forgeries(tokens, good):
     yield "long", f"{header}.{'A' * SIZE_LIMIT}.{signature}"
     yield "very long", "A" * (1 << 20)
     yield "deep", f"{header}.{b64(b'[' * 100_000)}.{signature}"
-    for name, text in (("none", ""), ("dots", ".."), ("words", "not a token"), ("five", "a.b.c.d.e"), ("umlaut", good + "ü")):
+    for name, text in (
+        ("none", ""),
+        ("dots", ".."),
+        ("words", "not a token"),
+        ("five", "a.b.c.d.e"),
+        ("umlaut", good + "ü"),
+    ):
         yield name, text
     yield "more", f"{good}.{signature}"
     yield "padded", f"{good}="
