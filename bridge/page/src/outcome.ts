@@ -107,7 +107,8 @@ function closed(
 ): Outcome {
   const ending = words.outcome.endings[reason] ?? reason;
   if (sentence && (result === "applied" || reason === "local" || reason === "rule")) {
-    const state = words.outcome.states.applied;
+    const { applied, elsewhere } = words.outcome.states;
+    const state = result === "applied" ? applied : elsewhere;
     return { state, tone: "ok", sentence, rest: reason === "rule" ? ending : null, at };
   }
   const time = at === null ? "" : clockTime(at);

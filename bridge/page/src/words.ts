@@ -1,19 +1,15 @@
 /** Every word the page says, in one place. */
 
-import { duration } from "./age";
-
 export const words = {
   product: "Chimera Bridge",
   title: (open: number) => (open ? `(${open}) Chimera Bridge` : "Chimera Bridge"),
   you: "you",
   back: "Back",
   close: "Close",
-  cancel: "Cancel",
   skip: "Skip to the content",
   more: (count: number) => `Show the rest (${count.toLocaleString()} more characters)`,
   moreLines: (count: number) => `Show the rest (${count.toLocaleString()} more lines)`,
   linesNotShown: "unchanged lines",
-  less: "Show less",
 
   places: { inbox: "Inbox", sessions: "Sessions", fleet: "Fleet", settings: "Settings" },
   navigation: "Places",
@@ -89,7 +85,6 @@ export const words = {
       folder: "in",
       session: "for",
       waits: "waits",
-      asked: "asked",
       ends: "ends",
       agentSays: "The agent calls it",
     },
@@ -110,7 +105,6 @@ export const words = {
     noEnd: "no end set",
     endsIn: (left: string) => `in ${left}`,
     open: (what: string) => `Open the question: ${what}`,
-    command: "Command",
     arguments: "Arguments",
     shownAsChange: "(the text shown in the change)",
     said: "The agent's own words",
@@ -132,16 +126,13 @@ export const words = {
     checking: "Checking what is shown",
     viewer: (role: string, tenant: string) =>
       `You may look, not answer (${role}). Ask an admin of ${tenant}.`,
-    answer: (name: string) => `Answer: ${name}`,
     standing: "does not ask again",
     sameName: (name: string, id: string) => `${name} (${id})`,
     accept: "Send answer",
     decline: "Decline",
-    elsewhere: "The first answer counts, wherever it is given.",
     notFound: "This question is not kept here any more.",
     session: "Show the session",
     next: "Next question",
-    inbox: "Back to the inbox",
     away: (host: string) => `Your answer will be delivered when ${host} is back.`,
     unsent: "Not sent yet: the connection is away. It will be sent when it is back, once.",
     tryAgain: "Nothing was recorded. You can answer again.",
@@ -204,7 +195,6 @@ export const words = {
   },
 
   sessions: {
-    heading: "Sessions",
     search: "Filter by text",
     none: "No session yet.",
     noneThen: "Start one, or open your editor at an agent: it shows here.",
@@ -218,7 +208,6 @@ export const words = {
       stalled: "stalled",
       ended: "ended",
     } as Record<string, string>,
-    lastKnown: (state: string) => `was ${state}`,
   },
 
   newSession: {
@@ -268,11 +257,9 @@ export const words = {
       unfinished: "not finished",
     } as Record<string, string>,
     asksYou: "asks you",
-    openQuestion: "Open the question",
     jump: (count: number) => (count === 1 ? "A question waits" : `${count} questions wait`),
     exit: (code: number) => `exit ${code}`,
     output: "Output",
-    details: "Details",
     newLines: (count: number) => (count === 1 ? "1 new line" : `${count} new lines`),
     toEnd: "To the end",
     mode: "Mode",
@@ -293,7 +280,6 @@ export const words = {
       max_turn_requests: "ended: too many steps in one turn",
       unknown: "What became of this turn is not known: the connector restarted while it ran.",
       failed: (why: string) => `The turn failed: ${why}`,
-      stoppedBy: (who: string) => `stopped by ${who}`,
       took: (time: string) => `after ${time}`,
     },
     tokens: (used: number, size: number | undefined) =>
@@ -317,7 +303,7 @@ export const words = {
       `You may look, not write (${role}). Ask an admin of ${tenant}.`,
     detached: (host: string) => `${host} is away. A message cannot be delivered now.`,
     ended: "This session has ended.",
-    offline: "The connection is away. Your message is sent when it is back, once.",
+    away: "Your message will be delivered when it is back.",
     prompt: {
       sent: "sent, not taken up yet",
       queued: "queued: it waits for the turn that runs",
@@ -331,10 +317,8 @@ export const words = {
   },
 
   fleet: {
-    heading: "Fleet",
     none: "No agent has connected yet.",
     agent: "Agent",
-    version: "Version",
     machine: "Machine",
     folders: "Folders",
     login: "Not logged in. Run there:",
@@ -375,7 +359,6 @@ export const words = {
   },
 
   settings: {
-    heading: "Settings",
     who: "Signed in as",
     tenant: "Tenant",
     role: "Role",
@@ -409,6 +392,4 @@ export const words = {
     ] as const,
     hint: "move · open · allow · reject",
   },
-
-  lasting: (ms: number) => duration(ms),
 };

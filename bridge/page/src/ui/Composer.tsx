@@ -3,7 +3,7 @@ import { duration } from "../age";
 import { now } from "../clock";
 import type { Conversation } from "../conversation";
 import { usePage } from "../page";
-import { isReachable } from "../states";
+import { awaySentence, isReachable } from "../states";
 import type { Session, Usage } from "../wire";
 import { words } from "../words";
 
@@ -26,7 +26,7 @@ export function Composer({ session, conversation }: Props) {
       {me && !store.may("operator") && (
         <p class="note">{words.composer.viewer(me.role, me.tenant)}</p>
       )}
-      {why && <p class="note">{why}</p>}
+      {why ? <p class="note">{why}</p> : <Away session={session} />}
       {conversation.refusal.value && (
         <p class="problem" role="alert">
           {conversation.refusal.value}
@@ -43,6 +43,18 @@ export function Composer({ session, conversation }: Props) {
       <UsageLine usage={session.usage ?? usage} />
     </>
   );
+}
+
+// For a moment only, as a laptop's lid or a phone line; a message waits for that.
+function Away({ session }: { session: Session }) {
+  const { store } = usePage();
+  const host = store.agentOf(session.agent)?.host ?? "";
+  const away = awaySentence(host, session.attachment, now.value + store.skew.value);
+  return away ? (
+    <p class="note">
+      {away} {words.composer.away}
+    </p>
+  ) : null;
 }
 
 interface WriteProps extends Props {

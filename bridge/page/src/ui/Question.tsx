@@ -5,7 +5,7 @@ import { now } from "../clock";
 import { usePage } from "../page";
 import { longParts } from "../reading";
 import { go, href } from "../route";
-import { sessionTitle } from "../states";
+import { awaySentence, sessionTitle } from "../states";
 import { onlyRejectable, type Subject as SubjectText, subjectOf } from "../subject";
 import type { RoundTrip } from "../wire";
 import { words } from "../words";
@@ -173,11 +173,23 @@ function Answers({ roundTrip, subject, isUnread }: AnswersProps) {
   const locked = lockOf(roundTrip, subject, isUnread);
   return (
     <>
+      <Away agentId={roundTrip.agent} />
       {locked && <p class="note">{locked}</p>}
       <Options roundTrip={roundTrip} subject={subject} locked={locked} />
       {check === "unchecked" && <p class="note">{words.settings.insecure}</p>}
     </>
   );
+}
+
+function Away({ agentId }: { agentId: string }) {
+  const { store } = usePage();
+  const agent = store.agentOf(agentId);
+  const away = agent && awaySentence(agent.host, agent.attachment, now.value + store.skew.value);
+  return away ? (
+    <p class="note">
+      {away} {words.question.away(agent.host)}
+    </p>
+  ) : null;
 }
 
 function lockOf(roundTrip: RoundTrip, subject: SubjectText, isUnread: boolean): string | null {

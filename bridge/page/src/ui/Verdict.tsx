@@ -26,7 +26,8 @@ export function Verdict({ roundTrip }: { roundTrip: RoundTrip }) {
   if (!outcome && !attempt) return null;
   const attachment = store.agentOf(roundTrip.agent)?.attachment;
   const isOnItsWay = roundTrip.state === "decided" || (!outcome && mine?.state === "recorded");
-  const away = isOnItsWay && attachment && awaySentence(names.host, attachment, now.value);
+  const away =
+    isOnItsWay && attachment && awaySentence(names.host, attachment, now.value + store.skew.value);
   const unsent = mine?.state === "sending" && store.link.value.state !== "live";
   return (
     <div class="verdict" role="status">
