@@ -7,39 +7,7 @@ import {
   RequestError,
   waitBefore,
 } from "./connection";
-
-/** A relay's end of one socket: it answers what it is told to, when it is told to. */
-class FakeSocket {
-  readyState = 0;
-  sent: Message[] = [];
-  onopen: (() => void) | null = null;
-  onmessage: ((event: { data: string }) => void) | null = null;
-  onclose: ((event: { code: number }) => void) | null = null;
-
-  send(text: string): void {
-    this.sent.push(JSON.parse(text) as Message);
-  }
-
-  close(code = 1000): void {
-    if (this.readyState === 3) return;
-    this.readyState = 3;
-    queueMicrotask(() => this.onclose?.({ code }));
-  }
-
-  accept(): void {
-    this.readyState = 1;
-    this.onopen?.();
-  }
-
-  answer(method: string, result: unknown): void {
-    const request = this.sent.findLast((message) => message.method === method);
-    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id: request?.id, result }) });
-  }
-
-  tell(message: object): void {
-    this.onmessage?.({ data: JSON.stringify(message) });
-  }
-}
+import { FakeSocket } from "./fake_socket";
 
 let sockets: FakeSocket[];
 let links: Link[];

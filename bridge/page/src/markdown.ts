@@ -24,6 +24,8 @@ const TERMINAL = {
 // Raw HTML and pictures of an agent are shown as the text they are.
 const marked = new Marked({
   async: false,
+  // Agents write lines and mean lines.
+  breaks: true,
   renderer: {
     html: ({ text }) => escaped(text),
     image: ({ href, text }) => escaped(`${text} ${href}`.trim()),

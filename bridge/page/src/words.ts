@@ -320,6 +320,7 @@ export const words = {
     none: "No agent has connected yet.",
     agent: "Agent",
     machine: "Machine",
+    unknownMachine: "A machine that is not known",
     folders: "Folders",
     login: "Not logged in. Run there:",
     sessions: (count: number) => (count === 1 ? "1 session" : `${count} sessions`),

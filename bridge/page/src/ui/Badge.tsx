@@ -1,6 +1,7 @@
 import { duration } from "../age";
 import { now } from "../clock";
 import type { Link } from "../connection";
+import { capital } from "../outcome";
 import { usePage } from "../page";
 import { words } from "../words";
 
@@ -27,7 +28,7 @@ export function LinkTrouble() {
   return (
     <div class="trouble" role="status">
       <p>
-        {link.state === "stopped" ? words.link.stopped : words.link.reconnecting}: {reason}
+        {capital(link.state === "stopped" ? words.link.stopped : words.link.reconnecting)}: {reason}
         {link.state === "reconnecting" && `, ${times(link, store.lastLive.value)}`}.
         {store.known.value && ` ${words.link.old}`}
       </p>

@@ -8,7 +8,7 @@ import { words } from "../words";
 export function Markdown({ text }: { text: string }) {
   const blocks = useRef(new Blocks());
   blocks.current.update(text);
-  const { finished, tail, openFence } = blocks.current;
+  const { finished, tail, openFence, endless } = blocks.current;
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: it only watches taps on the links within
     // biome-ignore lint/a11y/useKeyWithClickEvents: a link's own enter key is a click
@@ -16,9 +16,14 @@ export function Markdown({ text }: { text: string }) {
       {finished.map((raw, index) => (
         <Block key={index} raw={raw} />
       ))}
-      {openFence ? <pre>{withoutFence(tail)}</pre> : tail && <Block key="tail" raw={tail} />}
+      {openFence ? <pre>{withoutFence(tail)}</pre> : <Tail text={tail} plain={endless} />}
     </div>
   );
+}
+
+function Tail({ text, plain }: { text: string; plain: boolean }) {
+  if (plain) return <p class="as-is">{text}</p>;
+  return text ? <Block raw={text} /> : null;
 }
 
 const Block = memo(({ raw }: { raw: string }) => {

@@ -56,7 +56,7 @@ export function SessionsByMachine() {
       {shown.length === 0 && <p class="empty">{words.sessions.noMatch(filter.value)}</p>}
       {[...grouped(shown, hostOf)].map(([host, group]) => (
         <div key={host}>
-          <h2>{host}</h2>
+          <h2>{host || words.fleet.unknownMachine}</h2>
           <div class="card rows">
             {group.map((session) => (
               <SessionRow key={session.sessionId} session={session} showHost={false} />

@@ -1,0 +1,244 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Connection, type Link } from "./connection";
+import { Conversation } from "./conversation";
+import { Decisions } from "./decisions";
+import { FakeSocket } from "./fake_socket";
+import type { Entry, Meta, RoundTrip } from "./wire";
+
+let sockets: FakeSocket[];
+let connection: Connection;
+let conversation: Conversation;
+let decisions: Decisions;
+
+const socket = () => sockets.at(-1) as FakeSocket;
+const settle = () => vi.advanceTimersByTimeAsync(20);
+const texts = () =>
+  conversation.view.value.items.map((item) => ("text" in item ? item.text : item.type));
+const states = () => conversation.prompts.waiting.value.map((prompt) => prompt.state);
+
+function entry(seq: number, method: string, params: object, meta: Partial<Meta> = {}): Entry {
+  const stamp = { epoch: 1, seq, ...meta };
+  return { method, params: { sessionId: "s1", ...params, _meta: { "chimera.bridge": stamp } } };
+}
+
+const says = (seq: number, text: string, meta: Partial<Meta> = {}) =>
+  entry(
+    seq,
+    "session/update",
+    { update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text } } },
+    meta,
+  );
+const prompt = (seq: number, text: string, mailId: string) =>
+  entry(
+    seq,
+    "session/update",
+    { update: { sessionUpdate: "user_message_chunk", content: { type: "text", text } } },
+    { mailId },
+  );
+const turn = (seq: number, state: string, mailId: string) =>
+  entry(seq, "_bridge/turn", { turn: "t1", mailId, state });
+
+// As the page does: greet, then read every opened session.
+async function goLive(): Promise<void> {
+  socket().accept();
+  socket().answer("initialize", {});
+  await settle();
+}
+
+async function reconnect(): Promise<void> {
+  socket().close(1012);
+  await settle();
+  connection.check();
+  await goLive();
+}
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  sessionStorage.clear();
+  sockets = [];
+  const listener = {
+    link: (link: Link) => {
+      if (link.state !== "live") return;
+      decisions.resend();
+      void conversation.attach();
+    },
+    ready: async () => undefined,
+    message: (message: object) => conversation.receive(message as Entry),
+    isSignedIn: async () => "in" as const,
+  };
+  const open = () => {
+    sockets.push(new FakeSocket());
+    return socket() as unknown as WebSocket;
+  };
+  connection = new Connection(() => "ws://relay/acp", listener, {}, open);
+  conversation = new Conversation("s1", connection, () => undefined);
+  decisions = new Decisions(connection);
+  connection.start();
+  await goLive();
+});
+
+afterEach(() => {
+  connection.stop();
+  vi.useRealTimers();
+});
+
+describe("an opened session", () => {
+  test("is drawn when its history is whole, and then as entries come", async () => {
+    socket().tell(says(1, "a"));
+    socket().tell(says(2, "b"));
+    await settle();
+    expect(texts()).toEqual([]);
+    expect(conversation.loading.value).toEqual({ state: "reading", received: 2 });
+    socket().answer("session/load", {});
+    await settle();
+    expect(texts()).toEqual(["ab"]);
+    socket().tell(says(3, "c"));
+    await settle();
+    expect(texts()).toEqual(["abc"]);
+  });
+
+  test("resumes after the last entry it has, and drops what it has already", async () => {
+    socket().tell(says(1, "a"));
+    socket().answer("session/load", {});
+    await settle();
+    await reconnect();
+    const [params] = socket().received("session/resume");
+    expect(params?._meta).toEqual({ "chimera.bridge": { cursor: "1:1" } });
+    socket().answer("session/resume", {});
+    socket().tell(says(1, "a"));
+    socket().tell(says(2, "b"));
+    await settle();
+    expect(texts()).toEqual(["ab"]);
+  });
+
+  test("drops what its writer lost in a crash", async () => {
+    socket().tell(says(1, "a"));
+    socket().tell(says(2, "lost"));
+    socket().answer("session/load", {});
+    await settle();
+    socket().tell(says(1, "b", { epoch: 2, prev: "1:1" }));
+    await settle();
+    expect(texts()).toEqual(["ab"]);
+  });
+
+  test("says why it cannot be read", async () => {
+    socket().refuse("session/load", "unknown session", "not_found");
+    await settle();
+    expect(conversation.loading.value).toMatchObject({ state: "failed", reason: "not_found" });
+  });
+});
+
+describe("my prompt", () => {
+  const mailOf = (at = -1) => conversation.prompts.waiting.value.at(at)?.mailId as string;
+
+  beforeEach(async () => {
+    socket().answer("session/load", {});
+    await settle();
+  });
+
+  test("is shown as sent until the log shows it", async () => {
+    conversation.prompts.send("go");
+    expect(states()).toEqual(["sent"]);
+    socket().tell(turn(1, "started", mailOf()));
+    socket().tell(prompt(2, "go", mailOf()));
+    await settle();
+    expect(states()).toEqual([]);
+    expect(texts()).toEqual(["go"]);
+  });
+
+  test("is queued while another turn runs, and told when it was dropped", async () => {
+    conversation.prompts.send("go");
+    socket().tell(turn(1, "queued", mailOf()));
+    await settle();
+    expect(states()).toEqual(["queued"]);
+    socket().tell(turn(2, "ended", mailOf()));
+    await settle();
+    expect(states()).toEqual(["dropped"]);
+  });
+
+  test("is sent again under the same id after the link broke", async () => {
+    conversation.prompts.send("go");
+    const mailId = mailOf();
+    await reconnect();
+    socket().answer("session/load", {});
+    await settle();
+    const [params] = socket().received("session/prompt");
+    expect(params?._meta).toMatchObject({ "chimera.bridge": { mailId } });
+  });
+
+  test("is not sent again when the log has it", async () => {
+    conversation.prompts.send("go");
+    const mailId = mailOf();
+    await reconnect();
+    socket().tell(turn(1, "started", mailId));
+    socket().tell(prompt(2, "go", mailId));
+    socket().answer("session/load", {});
+    await settle();
+    expect(socket().received("session/prompt")).toEqual([]);
+  });
+
+  test("that is old is left to the person", async () => {
+    conversation.prompts.send("go");
+    socket().close(1012);
+    await vi.advanceTimersByTimeAsync(6 * 60_000);
+    connection.check();
+    await goLive();
+    socket().answer("session/load", {});
+    await settle();
+    expect(states()).toEqual(["unknown"]);
+    expect(socket().received("session/prompt")).toEqual([]);
+  });
+
+  test("that is refused says why and can be sent again", async () => {
+    conversation.prompts.send("go");
+    socket().refuse("session/prompt", "build-03 is away");
+    await settle();
+    expect(conversation.prompts.waiting.value).toMatchObject([
+      { state: "failed", message: "build-03 is away" },
+    ]);
+    conversation.prompts.again(mailOf());
+    expect(socket().received("session/prompt")).toHaveLength(2);
+  });
+
+  test("outlives a reload of the page", () => {
+    conversation.prompts.send("go");
+    const again = new Conversation("s1", connection, () => undefined);
+    expect(again.prompts.waiting.value).toMatchObject([{ text: "go" }]);
+  });
+});
+
+describe("my decision", () => {
+  const asked = { id: "rt-1", hash: "h" } as RoundTrip;
+  const decide = () => decisions.decide(asked, { optionId: "yes" });
+  const mine = () => decisions.mine.value.get("rt-1");
+
+  test("is given once, however often one taps", () => {
+    decide();
+    decide();
+    expect(socket().received("_bridge/decide")).toHaveLength(1);
+  });
+
+  test("is what the relay says it is", async () => {
+    decide();
+    socket().answer("_bridge/decide", { state: "late", by: { subject: "ben" } });
+    await settle();
+    expect(mine()).toMatchObject({ state: "late", by: { subject: "ben" } });
+  });
+
+  test("is sent again under the same id after the link broke", async () => {
+    decide();
+    const [first] = socket().received("_bridge/decide");
+    await reconnect();
+    expect(socket().received("_bridge/decide")).toEqual([first]);
+  });
+
+  test("that was not recorded leaves the question free", async () => {
+    decide();
+    socket().refuse("_bridge/decide", "redis is away", "store_unavailable");
+    await settle();
+    expect(mine()).toMatchObject({ state: "failed", message: "redis is away" });
+    decide();
+    expect(socket().received("_bridge/decide")).toHaveLength(2);
+  });
+});
