@@ -132,8 +132,10 @@ def _serve(chosen: argparse.Namespace) -> int:
         listener = listen(settings.host, settings.port)
         port = int(listener.getsockname()[1])
         _run(_serving(settings, listener, port, link=chosen.link))
-    except (BridgeError, PortUnavailable, OSError, RuntimeError) as error:
+    except (BridgeError, PortUnavailable, RuntimeError) as error:
         return _fault(str(error))
+    except OSError as error:
+        return _fault(_sentence(error))
     return 0
 
 
@@ -185,7 +187,7 @@ def _token(chosen: argparse.Namespace) -> int:
         print(f"chimera-relay: {error}", file=sys.stderr)
         return WRONG_USE
     except OSError as error:
-        return _fault(f"the signing keys cannot be used: {error}")
+        return _fault(_sentence(error))
     return 0
 
 
@@ -260,6 +262,12 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user without a name
         return "admin"
+
+
+def _sentence(error: OSError) -> str:
+    if error.filename is None:
+        return str(error)
+    return f"cannot use {error.filename}: {error.strerror}; BRIDGE_STATE_DIR names another folder"
 
 
 def _fault(sentence: str) -> int:
