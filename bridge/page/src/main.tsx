@@ -7,7 +7,9 @@ import { followLocation, takeSecret } from "./route";
 import "./style/tokens.css";
 import "./style/frame.css";
 import "./style/parts.css";
+import "./style/forms.css";
 import "./style/session.css";
+import "./style/tools.css";
 import { startTheme } from "./theme";
 import { App } from "./ui/App";
 
