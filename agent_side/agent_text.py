@@ -121,7 +121,7 @@ def _stub_if_huge(value: Any) -> Any:
 
 
 def _meta(raw: msgspec.Raw | None) -> dict[str, Any] | None:
-    if raw is None or bytes(raw[:1]) != b"{":
+    if raw is None or bytes(memoryview(raw)[:1]) != b"{":
         return None
     fields = jsonrpc.fields(raw)
     fields.pop(META_KEY, None)

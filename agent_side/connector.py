@@ -72,7 +72,7 @@ class Connector:
         """Take what to run and where to attach; nothing is opened before ``run``."""
         self._folder = StateFolder(settings.folder)
         self._journal = Journal(self._folder.sessions)
-        self._mailbox = Mailbox(self._folder.mail)
+        self._mailbox = Mailbox(self._folder.mail, self._disk_failed)
         self._log = Log(self._journal, 0, self._deliver, self._disk_failed)
         self._outbox = Outbox()
         self._status = Status(relay.url if relay else None, self._status_changed)
@@ -92,7 +92,7 @@ class Connector:
             ),
             spawn=self._tasks.spawn,
         )
-        self._envoy = Envoy(self._affairs(settings), self._disk_failed)
+        self._envoy = Envoy(self._affairs(settings))
         if relay is not None:
             self._envoy.uplink = Uplink(relay, self._envoy, self._outbox, self._status)
         self._doors: list[Door] = []
@@ -105,15 +105,12 @@ class Connector:
     async def run(self) -> ExitReason:
         """Run to the end; gives the exit code and a sentence."""
         try:
-            orders = self._open()
-        except AlreadyRunning as error:
-            return ExitReason(REPLACED, str(error))
-        except OSError as error:
-            self._folder.close()
-            return ExitReason(FAULT, f"{self._folder.path} cannot be used: {error}")
-        try:
-            self._tasks.spawn(self._start(orders))
+            self._tasks.spawn(self._start(self._open()))
             await self._ended.wait()
+        except AlreadyRunning as error:
+            self._end(ExitReason(REPLACED, str(error)))
+        except OSError as error:
+            self._end(ExitReason(FAULT, f"{self._folder.path} cannot be used: {error}"))
         finally:
             await self._close()
         return self._ending or ExitReason(0, "stopped")

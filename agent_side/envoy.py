@@ -6,7 +6,6 @@ import asyncio
 import platform
 import secrets
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -59,12 +58,11 @@ class Affairs:
 class Envoy:
     """The party that an uplink serves (link.Party)."""
 
-    def __init__(self, affairs: Affairs, on_fault: Callable[[OSError], None]) -> None:
-        """Speak of a connector; ``on_fault`` hears that the disk takes no mail."""
+    def __init__(self, affairs: Affairs) -> None:
+        """Speak of a connector; ``orders`` must be set before an uplink runs."""
         self.uplink: Uplink | None = None
         self.orders: Orders | None = None
         self._of = affairs
-        self._on_fault = on_fault
         self._writer = secrets.token_hex(8)  # this process, to the relay
         self._changed: dict[str, Session] = {}
         self._kept: dict[str, bytes] = {}  # per session, the facts that are on disk
@@ -152,11 +150,7 @@ class Envoy:
     def mail(self, mail: Mail) -> None:
         """Take a mail: on disk, acknowledged, then carried out."""
         assert self.orders is not None
-        try:
-            is_new = self._of.mailbox.take(mail)
-        except OSError as error:
-            self._on_fault(error)
-            return
+        is_new = self._of.mailbox.take(mail)
         self._tell(uplink.MAIL_JOURNALED, {"upTo": self._of.mailbox.journaled})
         if is_new:
             self.orders.carry_out(mail)

@@ -63,6 +63,7 @@ class Log:
         self._on_fault = on_fault
         self.delivered: dict[str, Cursor] = {}  # per session, in this process
         self._waiting: deque[Written | Callable[[], None]] = deque()
+        self._broken = False  # what is not on disk is shown to nobody
         self._held: dict[str, list[Written]] = {}  # sessions whose opener has no answer yet
 
     def append(self, session_id: str, draft: Draft) -> Cursor:
@@ -101,20 +102,17 @@ class Log:
 
     def flush(self) -> None:
         """Write to the disk now, then deliver."""
-        try:
-            self._journal.flush()
-        except OSError as error:
-            self._waiting.clear()  # what is not on disk is shown to nobody
-            self._on_fault(error)
-            return
-        self._deliver_waiting()
+        if self.write():
+            self._deliver_waiting()
 
-    def write(self) -> None:
-        """Write to the disk now; delivery keeps its turn."""
+    def write(self) -> bool:
+        """Write to the disk now, delivery keeps its turn; False when the disk does not take it."""
         try:
             self._journal.flush()
         except OSError as error:
+            self._broken = True
             self._on_fault(error)
+        return not self._broken
 
     def _queue(self, item: Written | Callable[[], None]) -> None:
         if not self._waiting:

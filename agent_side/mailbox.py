@@ -7,6 +7,7 @@ happen twice; ``{"done": …}`` with its outcome; ``{"known": …}`` what an old
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -35,14 +36,15 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class Mailbox:
     """The mail of one agent."""
 
-    def __init__(self, path: Path) -> None:
-        """Name the file; ``open`` reads it."""
+    def __init__(self, path: Path, on_fault: Callable[[OSError], None]) -> None:
+        """Name the file, which ``open`` reads; ``on_fault`` hears that it cannot be written."""
         self.journaled = 0  # the number of the last mail on disk
         self.pending: dict[str, Mail] = {}  # taken, without an outcome
         self.handed: set[str] = set()  # of those, what the agent was given
         self._ids: dict[str, None] = {}  # the oldest first
         self._outcomes: dict[str, MailDone] = {}
         self._path = path
+        self._on_fault = on_fault
         self._file: IO[bytes] | None = None
 
     def open(self) -> None:
@@ -69,23 +71,22 @@ class Mailbox:
             self._file = None
 
     def take(self, mail: Mail) -> bool:
-        """Have a mail on disk; False when it was there already."""
-        is_next = mail.n > self.journaled
-        self.journaled = max(self.journaled, mail.n)
-        if mail.mail_id in self._ids:
-            if is_next:
-                self._write(_Line(known=_Known(self.journaled, [])))
+        """Have a mail on disk; False when it was there already, or when the disk is full."""
+        journaled = max(self.journaled, mail.n)
+        is_new = mail.mail_id not in self._ids
+        line = _Line(mail=mail) if is_new else _Line(known=_Known(journaled, []))
+        if (is_new or journaled > self.journaled) and not self._write(line):
             return False
-        self._remember(mail.mail_id)
-        self.pending[mail.mail_id] = mail
-        self._write(_Line(mail=mail))
-        return True
+        self.journaled = journaled
+        if is_new:
+            self._remember(mail.mail_id)
+            self.pending[mail.mail_id] = mail
+        return is_new
 
-    def hand(self, mail_id: str) -> None:
-        """Have on disk that the agent is given this mail; it will not be given it again."""
-        if mail_id in self.pending:
-            self.handed.add(mail_id)
-            self._write(_Line(handed=mail_id))
+    def hand(self, mail_id: str) -> bool:
+        """Have on disk that the agent is given this mail; False: it must not be given it."""
+        self.handed.add(mail_id)
+        return self._write(_Line(handed=mail_id))
 
     def finish(self, done: MailDone) -> None:
         """Keep what became of a mail."""
@@ -109,12 +110,17 @@ class Mailbox:
         if len(self._ids) > IDS_KEPT:
             del self._ids[next(iter(self._ids))]
 
-    def _write(self, line: _Line, *, sync: bool = True) -> None:
+    def _write(self, line: _Line, *, sync: bool = True) -> bool:
         assert self._file is not None
-        self._file.write(_line(line))
-        self._file.flush()
-        if sync:
-            os.fsync(self._file.fileno())
+        try:
+            self._file.write(_line(line))
+            self._file.flush()
+            if sync:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            self._on_fault(error)
+            return False
+        return True
 
     def _read(self) -> None:
         for text in self._path.read_bytes().split(b"\n")[:-1]:  # after the last feed: a torn line

@@ -109,7 +109,8 @@ class Orders:
         if named_agent(params) not in (None, self._agent_id):
             raise NotFound("that agent is not here")
         cwd = self._policy.check_cwd(params.get("cwd"))
-        self._mailbox.hand(mail.mail_id)
+        if not self._mailbox.hand(mail.mail_id):
+            return
 
         async def opened() -> Payload:
             return (await self._host.new_session(cwd)).result

@@ -68,12 +68,10 @@ class Outbox:
         """Begin a connection from what the relay has of each session."""
         self.disconnect()
         self._take_limits(limits or {})
+        begin = {known.session_id: known.cursor for known in stored}
         for session_id, lane in self._lanes.items():
-            lane.sent = START
+            lane.sent = begin.get(session_id, START)
             self._ready[session_id] = None
-        for known in stored:
-            if (lane := self._lanes.get(known.session_id)) is not None:  # type: ignore[assignment]
-                lane.sent = known.cursor
         self.connected = True
 
     def disconnect(self) -> None:

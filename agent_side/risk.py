@@ -10,10 +10,13 @@ from typing import Any, Literal, TypeAlias
 from bridge.protocol import jsonrpc
 from bridge.protocol.jsonrpc import Payload
 
+READABLE = 16 << 10  # characters of a command; nobody reads more, and shlex is slow
+
 Risk: TypeAlias = Literal["low", "medium", "high"]
 
 READING = frozenset({"read", "search", "fetch", "think"})
 SEPARATORS = frozenset({";", "&&", "||", "|", "&", "|&", "\n", "(", ")", "{", "}"})
+WRITING = (">", "$(", "`", "<(")  # what it does besides the programs it names
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"})
 WRAPPERS = frozenset({"env", "nohup", "time", "nice", "xargs", "command", "exec", "timeout"})
 HARMLESS = frozenset(
@@ -43,27 +46,34 @@ def rate(subject: str) -> Risk:
 
 
 def of_command(command: str | list[str]) -> Risk:
-    """Rate a shell command."""
-    words = _words(command)
+    """Rate a shell command, or a program with its arguments."""
+    script = _script(command)
+    words = _words(script) if script is not None else list(command)
     if words is None:
         return "high"  # what cannot be read cannot be called safe
     calls = _calls(words)
     if any(_is_harmful(call) for call in calls) or _pipes_to_shell(words):
         return "high"
-    if any(word.startswith((">", "<(", "$(")) or "$(" in word or "`" in word for word in words):
+    if script is not None and any(sign in script for sign in WRITING):
         return "medium"
     if calls and all(call[0] in HARMLESS for call in calls):
         return "low"
     return "medium"
 
 
-def _words(command: str | list[str]) -> list[str] | None:
-    if isinstance(command, list):
-        match command:
-            case [shell, flags, script] if Path(shell).name in SHELLS and "c" in flags:
-                return _words(script)
-        return list(command)
-    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
+def _script(command: str | list[str]) -> str | None:
+    if isinstance(command, str):
+        return command
+    match command:
+        case [shell, flags, script] if Path(shell).name in SHELLS and "c" in flags:
+            return script
+    return None
+
+
+def _words(script: str) -> list[str] | None:
+    if len(script) > READABLE:
+        return None
+    lexer = shlex.shlex(script.replace("\n", " ; "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
         return list(lexer)

@@ -99,9 +99,11 @@ class Turns:
         log.append(self._session.id, turn.draft("started"))
         for draft in turn.user_chunks():
             log.append(self._session.id, draft)
+        on_disk = log.write()
         if turn.mail_id is not None:
-            self._stage.mailbox.hand(turn.mail_id)
-        log.write()
+            on_disk = self._stage.mailbox.hand(turn.mail_id) and on_disk
+        if not on_disk:
+            return
         params = {"sessionId": self._session.agent_id, "prompt": turn.prompt}
         self._stage.agent.start_call(acp.PROMPT, params, lambda o: self._done(turn, o))
 

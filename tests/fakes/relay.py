@@ -1,4 +1,4 @@
-"""A scripted relay: speaks the uplink on a real socket, keeps what it is sent, does as it is told."""
+"""A scripted relay: speaks the uplink on a real socket and keeps what it is sent."""
 
 from __future__ import annotations
 

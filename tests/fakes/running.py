@@ -7,12 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from agent_side.connector import Connector, ExitReason, local_origin
-from agent_side.settings import ConnectorSettings, RelayTarget
-from agent_side.turn import TurnEnd
 from fakes.agent import FakeAgent
 from fakes.door import FakeDoor
 from fakes.relay import FakeRelay
+
+from agent_side.connector import Connector, ExitReason, local_origin
+from agent_side.settings import ConnectorSettings, RelayTarget
+from agent_side.turn import TurnEnd
 
 ANNA = local_origin("terminal")
 
@@ -72,7 +73,7 @@ class Running:
     async def until(self, so: Any) -> Any:
         """Wait for something to hold and give it."""
         async with asyncio.timeout(20):
-            while not (found := so()):
+            while not (found := so()):  # noqa: ASYNC110 (nothing tells of just anything)
                 await asyncio.sleep(0.005)
         return found
 
