@@ -102,7 +102,7 @@ class Inbox:
     def __init__(self, store: Store, node: str | None = None) -> None:
         """Name the node (default: at random) whose inbox this is."""
         self.node = node or secrets.token_hex(6)
-        self.recovered: set[Callable[[], None]] = set()  # called after each outage of Redis
+        self.recovered: set[Callable[[], None]] = set()  # called when Redis is back, perhaps older
         self._store = store
         self._key = keys.inbox(self.node)
         self._followers: dict[str, set[Followed]] = {}
@@ -112,6 +112,7 @@ class Inbox:
         self._due: set[str] = set()
         self._to_read = asyncio.Event()
         self._to_register = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()  # for leases: two tasks keep them
 
     # Following.
 
@@ -191,12 +192,15 @@ class Inbox:
 
     async def _listen(self) -> NoReturn:
         outage = Outage("the inbox")
+        again = False
         while True:
             try:
                 last = await self._begin()
-                if outage.over():
+                outage.over()
+                if again:
                     for callback in tuple(self.recovered):
                         callback()
+                again = True
                 await self._hear(last)
             except StoreUnavailable as error:
                 await outage.wait(error)
@@ -207,7 +211,7 @@ class Inbox:
         async with self._store.operation():
             await reader.xadd(self._key, {"s": ""}, maxlen=INBOX_ENTRIES, approximate=True)
             await reader.expire(self._key, INBOX_SECONDS)
-        await self._lease(list(self._followers))
+        await self._keep_leases(everything=True)
         async with self._store.operation():
             newest = await reader.xrevrange(self._key, count=1)
         self._mark(self._followers)
@@ -229,6 +233,7 @@ class Inbox:
                 async with self._store.operation():
                     there = await reader.expire(self._key, INBOX_SECONDS)
                 if not there:  # Redis has lost it, or this process slept for a minute
+                    _logger.warning("the inbox of node %s was gone; it is made again", self.node)
                     return
 
     async def _read(self) -> NoReturn:
@@ -290,18 +295,22 @@ class Inbox:
                 pass
             self._to_register.clear()
             try:
-                await self._unwatch()
-                await self._lease(list(self._unregistered))
-                if time.monotonic() >= renew_at:
+                everything = time.monotonic() >= renew_at
+                if everything:
                     renew_at = time.monotonic() + RENEW_SECONDS
-                    await self._lease(list(self._followers))
+                await self._keep_leases(everything=everything)
                 outage.over()
             except StoreUnavailable as error:
                 self._to_register.set()
                 await outage.wait(error)
 
+    async def _keep_leases(self, *, everything: bool) -> None:
+        """End what nobody follows any more, register what is new or renew everything."""
+        async with self._one_at_a_time:
+            await self._unwatch()
+            await self._lease(list(self._followers if everything else self._unregistered))
+
     async def _lease(self, streams: list[str]) -> None:
-        """Register or renew the watch of streams, then read those that are new."""
         by_tenant: defaultdict[str, list[str]] = defaultdict(list)
         for stream in streams:
             if stream in self._tenants:

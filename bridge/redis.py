@@ -118,6 +118,9 @@ class Store:
     @asynccontextmanager
     async def operation(self, seconds: float = OPERATION_SECONDS) -> AsyncIterator[None]:
         """Bound what happens inside and translate its failures; raises StoreUnavailable."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -127,6 +130,10 @@ class Store:
             raise StoreUnavailable(
                 f"redis at {self.address} does not answer: {_cause(error)}"
             ) from error
+        # redis-py sends under wait_for, which loses a cancellation that comes as the sending ends
+        # (Python 3.11). A task that runs for ever would then never end.
+        if task.cancelling() > cancelled_before:
+            raise asyncio.CancelledError
 
     async def run(self, name: str, names: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run ``scripts/<name>.lua``; it must be safe to run twice, for a lost reply repeats it."""
