@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
+import logging
 import os
 import re
 import sys
@@ -148,6 +149,7 @@ async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) 
 
     def started(server: RelayServer) -> None:
         relay = server.relay
+        _warn_of_plain_http(settings)
         running.write(settings.reachable_at(port), relay.store.address)
         print(f"relay listening on {settings.address(port)}", flush=True)
         if link:
@@ -157,6 +159,19 @@ async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) 
         await serve(settings, listener, started)
     finally:
         running.clear()
+
+
+def _warn_of_plain_http(settings: Settings) -> None:
+    from bridge.settings import LOOPBACK_HOSTS
+
+    behind_proxy = (settings.public_url or "").startswith("https://")
+    if settings.scheme == "http" and settings.host not in LOOPBACK_HOSTS and not behind_proxy:
+        logging.getLogger("bridge").warning(
+            "listening on %s without TLS: tokens can be read on the way, and nobody can sign in "
+            "from another machine; set BRIDGE_TLS_CERT and BRIDGE_TLS_KEY, or BRIDGE_PUBLIC_URL "
+            "to the https address of a proxy",
+            settings.host,
+        )
 
 
 async def _print_link(relay: Relay, url: str) -> None:

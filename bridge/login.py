@@ -68,7 +68,7 @@ class Logins:
             await self._commands.set(key, encoded, ex=LINK_SECONDS)
         return secret
 
-    async def sign_in(self, link_secret: str, device: str) -> tuple[str, Login]:
+    async def sign_in(self, link_secret: str, device: str) -> tuple[str, Identity]:
         """Spend a link: give the cookie's secret and who it signs in; raises AuthRequired."""
         secret = secrets.token_urlsafe(SECRET_BYTES)
         async with self._store.operation():
@@ -78,7 +78,7 @@ class Logins:
             login = msgspec.structs.replace(login, device=device)
             key, encoded = keys.cookie(_digest(secret)), msgspec.json.encode(login)
             await self._commands.set(key, encoded, ex=LOGIN_SECONDS)
-        return secret, login
+        return secret, _identity(login, token_id_of(secret))
 
     async def find(self, secret: str) -> Identity | None:
         """Give who a cookie speaks for and lengthen its life; None when it is not signed in."""

@@ -24,6 +24,7 @@ HEADERS = {
 }
 STRICT_TRANSPORT = "max-age=31536000"
 _SERVER_ERROR = 500
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds, for ever
 _PATH_LIMIT = 200  # characters of a path in a log line
 
 
@@ -110,6 +111,7 @@ def _write(scope: Scope, status: int, seconds: float) -> None:
     if relay is not None and scope["type"] == "http":
         relay.metrics.count("http_requests_total", route=template, status=str(status))
     method = scope.get("method", "WEBSOCKET")
-    level = logging.WARNING if status >= _SERVER_ERROR else logging.INFO
+    level = logging.DEBUG if template in _PROBES else logging.INFO
+    level = logging.WARNING if status >= _SERVER_ERROR else level
     facts = {"status": status, "ms": round(seconds * 1000, 1), "client": client[0]}
     logger.log(level, "%s %s", method, scope["path"][:_PATH_LIMIT], extra=facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -25,6 +26,8 @@ from bridge.sessions import Sessions
 from bridge.settings import Settings
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
+
+logger = logging.getLogger(__name__)
 
 
 class Stream(Protocol):
@@ -54,7 +57,7 @@ class Relay:
     origins: Origins
     metrics: Metrics
     tasks: Tasks
-    streams: set[Stream] = field(default_factory=set)  # event streams that are open
+    streams: set[Stream]  # event streams that are open
     version: str = field(default_factory=lambda: metadata.version("chimera-bridge"))
 
 
@@ -70,6 +73,8 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay = _assemble(settings, tokens, store)
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
+            facts = {"node": relay.node, "store": store.address}
+            logger.info("relay %s runs", relay.version, extra=facts)
             try:
                 yield relay
             finally:
@@ -91,6 +96,7 @@ def _store_url(settings: Settings, stack: ExitStack) -> str:
 
 def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     node = secrets.token_hex(8)
+    streams: set[Stream] = set()
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
     inbox = Inbox(store, node)
     log = Log(store, inbox, limits)
@@ -109,17 +115,18 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         logins=Logins(store),
         identities=Identities(),
         origins=Origins(settings),
-        metrics=_metrics(),
+        metrics=_metrics(streams),
+        streams=streams,
         tasks=Tasks(),
     )
 
 
-def _metrics() -> Metrics:
+def _metrics(streams: set[Stream]) -> Metrics:
     metrics = Metrics()
     metrics.counter("http_requests_total", "HTTP requests by route and status")
     metrics.counter("refused_total", "requests refused before they were served, by reason")
     metrics.counter("sign_ins_total", "sign-ins with a link, by result")
     metrics.counter("mail_total", "messages sent down to agents over REST, by method")
     metrics.counter("decisions_total", "answers to questions over REST, by what became of them")
-    metrics.counter("event_streams_total", "event streams opened")
+    metrics.gauge("event_streams", "event streams that are open", lambda: len(streams))
     return metrics

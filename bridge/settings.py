@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -126,6 +127,13 @@ class Settings(BaseSettings):
     def _check_tls_pair(self) -> Settings:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("BRIDGE_TLS_CERT and BRIDGE_TLS_KEY are needed together")
+        if self.tls_cert is not None:
+            try:
+                ssl.create_default_context().load_cert_chain(self.tls_cert, self.tls_key)
+            except (ssl.SSLError, OSError) as error:
+                raise ValueError(
+                    f"BRIDGE_TLS_CERT and BRIDGE_TLS_KEY are no certificate and its key: {error}"
+                ) from None
         return self
 
     @property

@@ -26,6 +26,7 @@ class Tasks:
         task = asyncio.create_task(self._watch(name, work), name=name)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: work.close())  # cancelled before it began
         return task
 
     async def end(self) -> None:

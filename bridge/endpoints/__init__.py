@@ -6,10 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
+from fastapi.security import APIKeyCookie, HTTPBearer
 
-from bridge.identity import Identity, identify
+from bridge.identity import SECURE_COOKIE, Identity, identify
 from bridge.protocol.acp import Role
 from bridge.relay import Relay
+
+# Shows in OpenAPI how to sign in; identify() is what checks it.
+SIGNED_IN = [
+    Depends(HTTPBearer(auto_error=False, bearerFormat="JWT", description="chimera-relay token")),
+    Depends(APIKeyCookie(name=SECURE_COOKIE, auto_error=False, description="the page's sign-in")),
+]
 
 
 async def relay_of(request: Request) -> Relay:

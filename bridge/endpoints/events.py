@@ -14,7 +14,7 @@ from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from bridge.endpoints import TheRelay, Viewer, shapes
+from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
 from bridge.endpoints.rest import SessionId
 from bridge.hub import Item
 from bridge.identity import Identity
@@ -27,7 +27,7 @@ KEEPALIVE_SECONDS = 15.0  # proxies cut a silent response after 30 to 60 s
 LONGEST_SECONDS = 3600.0  # then the reader comes back, and is asked again who it is
 
 logger = logging.getLogger(__name__)
-router = APIRouter(prefix="/api", tags=["rest"])
+router = APIRouter(prefix="/api", tags=["rest"], dependencies=SIGNED_IN)
 
 
 class EventStream:
@@ -111,6 +111,7 @@ class EventStream:
             "content": {"text/event-stream": {}},
         },
         404: {"model": shapes.Failure, "description": "there is no such session"},
+        **shapes.ANY_FAILURE,
     },
 )
 async def events(
@@ -126,7 +127,6 @@ async def events(
     cursor = Cursor.parse(begin) if begin else START
     if len(relay.streams) >= relay.settings.max_event_streams:
         raise Overloaded("this relay holds all the event streams it may; try later")
-    relay.metrics.count("event_streams_total")
     body = _stream(relay, viewer, session_id, cursor)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(body, headers=headers, media_type="text/event-stream")

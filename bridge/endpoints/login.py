@@ -6,16 +6,17 @@ import re
 
 from fastapi import APIRouter, Request, Response
 
-from bridge.endpoints import TheRelay, Viewer, shapes
+from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.identity import (
     LOOPBACK_COOKIE,
     SECURE_COOKIE,
+    Identity,
     cookie_of,
     refuse_token_in_url,
     require_own_origin,
 )
-from bridge.login import LOGIN_SECONDS, TICKET_SECONDS, Login
+from bridge.login import LOGIN_SECONDS, TICKET_SECONDS
 from bridge.origins import host_of, is_loopback, is_secure
 from bridge.protocol.errors import AuthRequired, NotAllowed
 from bridge.relay import Relay
@@ -27,6 +28,7 @@ router = APIRouter(
     responses={
         401: {"model": shapes.Failure, "description": "the link or cookie is not valid"},
         403: {"model": shapes.Failure, "description": "a foreign page, or plain http"},
+        **shapes.ANY_FAILURE,
     },
 )
 
@@ -43,6 +45,16 @@ _DEVICES = (
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+@router.get("/me", dependencies=SIGNED_IN)
+async def me(relay: TheRelay, request: Request, response: Response, viewer: Viewer) -> shapes.Me:
+    """Tell who is asking; lengthens the life of the browser's cookie."""
+    for name in (SECURE_COOKIE, LOOPBACK_COOKIE):
+        if viewer.door == "page" and name in request.cookies:
+            _set_cookie(response, name, request.cookies[name])
+            break
+    return _me(relay, viewer)
+
+
 @router.post("/sign-in")
 async def sign_in(
     relay: TheRelay, request: Request, response: Response, body: shapes.SignIn
@@ -52,13 +64,13 @@ async def sign_in(
     origin = _origin_for_cookie(relay, request)
     device = _CONTROL.sub("", body.device).strip() or _device(request.headers.get("user-agent", ""))
     try:
-        secret, login = await relay.logins.sign_in(body.secret, device)
+        secret, identity = await relay.logins.sign_in(body.secret, device)
     except AuthRequired:
         relay.metrics.count("sign_ins_total", result="refused")
         raise
     relay.metrics.count("sign_ins_total", result="signed_in")
-    _set_cookie(response, origin, secret)
-    return _me(relay, login)
+    _set_cookie(response, SECURE_COOKIE if is_secure(origin) else LOOPBACK_COOKIE, secret)
+    return _me(relay, identity)
 
 
 @router.post("/sign-out", status_code=204)
@@ -74,7 +86,7 @@ async def sign_out(relay: TheRelay, request: Request) -> Response:
     return response
 
 
-@router.post("/ticket")
+@router.post("/ticket", dependencies=SIGNED_IN)
 async def ticket(relay: TheRelay, request: Request, viewer: Viewer) -> shapes.Ticket:
     """Give a ticket for ``/acp?ticket=``: once, within 30 seconds, from the same origin."""
     origin = request.headers.get("origin")
@@ -99,26 +111,25 @@ def _origin_for_cookie(relay: Relay, request: Request) -> str:
     return origin
 
 
-def _set_cookie(response: Response, origin: str, secret: str) -> None:
-    secure = is_secure(origin)
+def _set_cookie(response: Response, name: str, secret: str) -> None:
     response.set_cookie(
-        SECURE_COOKIE if secure else LOOPBACK_COOKIE,
+        name,
         secret,
         max_age=LOGIN_SECONDS,
         path="/",
-        secure=secure,
+        secure=name == SECURE_COOKIE,
         httponly=True,
         samesite="strict",
     )
 
 
-def _me(relay: Relay, login: Login) -> shapes.Me:
+def _me(relay: Relay, identity: Identity) -> shapes.Me:
     return shapes.Me(
-        subject=login.subject,
-        tenant=login.tenant,
-        role=login.role,
-        device=login.device,
-        kind="person",
+        subject=identity.subject,
+        tenant=identity.tenant,
+        role=str(identity.role),
+        device=identity.device,
+        kind=identity.kind,
         relay=shapes.RelayCard(version=relay.version, node=relay.node),
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Response
 
-from bridge.endpoints import Approver, Operator, TheRelay, Viewer, shapes
+from bridge.endpoints import SIGNED_IN, Approver, Operator, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.log import Log
 from bridge.protocol import acp
@@ -33,29 +33,18 @@ router = APIRouter(
     prefix="/api",
     route_class=StrictRoute,
     tags=["rest"],
+    dependencies=SIGNED_IN,
     responses={
         401: {"model": shapes.Failure, "description": "nobody is signed in"},
         403: {"model": shapes.Failure, "description": "the role does not allow it"},
         503: {"model": shapes.Failure, "description": "the store does not answer"},
+        **shapes.ANY_FAILURE,
     },
 )
-_MISSING: dict[int | str, dict[str, Any]] = {
+_MISSING: shapes.Answers = {
     400: {"model": shapes.Failure, "description": "the request is not well formed"},
     404: {"model": shapes.Failure, "description": "there is no such thing"},
 }
-
-
-@router.get("/me")
-async def me(relay: TheRelay, viewer: Viewer) -> shapes.Me:
-    """Tell who is asking."""
-    return shapes.Me(
-        subject=viewer.subject,
-        tenant=viewer.tenant,
-        role=str(viewer.role),
-        device=viewer.device,
-        kind=viewer.kind,
-        relay=shapes.RelayCard(version=relay.version, node=relay.node),
-    )
 
 
 @router.get("/agents", response_model=shapes.Agents, response_model_exclude_none=True)

@@ -224,3 +224,7 @@ class Failure(BaseModel):
     """The body of every failed request."""
 
     error: ErrorDetail
+
+
+Answers = dict[int | str, dict[str, Any]]
+ANY_FAILURE: Answers = {"default": {"model": Failure, "description": "any other failure"}}

@@ -61,6 +61,14 @@ def test_a_certificate_without_its_key_is_refused(monkeypatch, tmp_path):
         load({})
 
 
+def test_files_that_are_no_certificate_and_key_are_refused(monkeypatch, tmp_path):
+    for name in ("CERT", "KEY"):
+        (tmp_path / name).write_text("nothing")
+        monkeypatch.setenv(f"BRIDGE_TLS_{name}", str(tmp_path / name))
+    with pytest.raises(SettingsInvalid, match="no certificate and its key"):
+        load({})
+
+
 def test_a_misspelt_variable_stops_the_start_and_the_right_one_is_named():
     with pytest.raises(SettingsInvalid, match=r"BRIDGE_PROT is no setting.*mean BRIDGE_PORT"):
         load({"BRIDGE_PROT": "9000"})

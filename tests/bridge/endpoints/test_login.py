@@ -42,6 +42,15 @@ async def test_a_link_signs_in_on_this_machine_with_a_cookie_for_it(served):
         assert (me["subject"], me["role"], me["device"]) == ("alice", "operator", "Android")
 
 
+async def test_asking_who_one_is_lengthens_the_life_of_the_cookie_and_of_no_token(served):
+    async with served.signed_in() as browser:
+        _, value, attributes = cookie_of(await browser.get("/api/me"))
+        assert value == browser.cookies["bridge_local"]
+        assert {"max-age=2592000", "httponly", "samesite=strict"} <= attributes
+        token = {"Authorization": f"Bearer {served.token()}"}
+        assert "set-cookie" not in (await browser.get("/api/me", headers=token)).headers
+
+
 async def test_over_https_the_cookie_is_bound_to_the_host(served):
     async with served.client(None, Origin="https://relay.example") as browser:
         answer = await browser.post("/api/sign-in", json={"secret": await served.link()})

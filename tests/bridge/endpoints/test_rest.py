@@ -403,6 +403,10 @@ async def test_answers_are_what_openapi_says(client, asked):
         of_path = schema["paths"][template]["get"]["responses"]["200"]["content"]
         wanted = {**of_path["application/json"]["schema"], "components": schema["components"]}
         jsonschema.validate(shown, wanted)
+    for path, verbs in schema["paths"].items():
+        for one in verbs.values():
+            assert "422" not in one["responses"], path  # a bad request is a 400 here
+            assert bool(one.get("security")) == (path.startswith("/api") and "sign-" not in path)
     refused = (await client.get(f"/api/sessions/{UNKNOWN}")).json()
     failure = {"$ref": "#/components/schemas/Failure", "components": schema["components"]}
     jsonschema.validate(refused, failure)
