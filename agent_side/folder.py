@@ -51,7 +51,8 @@ class StateFolder:
 
     def open(self) -> None:
         """Lock the folder and begin an epoch; raises AlreadyRunning or OSError."""
-        self.sessions.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        self.path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        self.sessions.mkdir(mode=PRIVATE, exist_ok=True)
         self._take_lock()
         known = self._read()
         self.agent_id = known.agent if known else f"a{secrets.token_hex(8)}"

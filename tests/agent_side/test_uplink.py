@@ -155,7 +155,7 @@ async def test_a_relay_that_lost_everything_is_refilled_over_epochs(tmp_path):
     more = {"state": running.state, "load": [], "turns": [[{"chunks": 5}]]}
     async with FakeRelay() as relay, Running(tmp_path / "b", relay=relay, **more) as again:
         await again.prompt(session)
-        await relay.until(lambda: relay.turns(session) == ["started", "ended"] + RESUMED)
+        await relay.until(lambda: relay.turns(session) == ["started", "ended", *RESUMED])
         cursors = [cursor for cursor, _ in relay.entries[session]]
         assert cursors == [cursor for cursor, _ in again.connector.entries(session)]
 
