@@ -69,6 +69,7 @@ def show_console(connector: Connector, *, asks: bool) -> Console:
     out = sys.stdout if asks else sys.stderr
     console = Console(connector, lambda line: print(line, file=out, flush=True), asks=asks)
     connector.open_door(console)
+    console.status_changed()
     if asks:
         watch_terminal(console)
     return console

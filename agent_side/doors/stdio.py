@@ -61,11 +61,15 @@ class Editor:
         self._quiet.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._greeted = False
+        self._early: list[bytes] | None = None  # lines that came while initialize was answered
 
     # The editor.
 
     def received(self, line: bytes) -> None:
-        """Take one line of the editor's."""
+        """Take one line of the editor's; while initialize is not answered, the next ones wait."""
+        if self._early is not None:
+            self._early.append(line)
+            return
         try:
             if rb"\u" in line and jsonrpc.mend_surrogates(line) != line:
                 raise ParseError("not JSON: a lone surrogate in a string")
@@ -131,6 +135,8 @@ class Editor:
                 return
             if request.method not in self._awaited:
                 raise MethodNotFound(f"unknown method {request.method[:80]!r}")
+            if request.method == acp.INITIALIZE:
+                self._early = []
         except BridgeError as error:
             self._write(jsonrpc.error(request.id, error))
             return
@@ -149,16 +155,26 @@ class Editor:
             self._write(jsonrpc.error(request.id, broken))
 
     async def _initialize(self, id_: Id, params: Payload) -> None:
-        if type(params.get("protocolVersion")) is not int:
-            raise InvalidParams("protocolVersion must be a whole number")
-        capabilities = _object(params.get("clientCapabilities"))
+        try:
+            if type(params.get("protocolVersion")) is not int:
+                raise InvalidParams("protocolVersion must be a whole number")
+            await self._connector.ready()  # what the agent can do is known then
+            self._learn(_object(params.get("clientCapabilities")))
+            self._write(jsonrpc.result(id_, self._hello()))
+        finally:
+            asyncio.get_running_loop().call_soon(self._take_early)
+
+    def _learn(self, capabilities: Payload) -> None:
         elicitation = _object(capabilities.get("elicitation"))
         self._asked.forms = frozenset(k for k, v in elicitation.items() if v is not None)
         self._asked.notices = _object(capabilities.get("session")).get("notices") is not None
         self._views.aware = META_KEY in _object(capabilities.get("_meta"))
-        await self._connector.ready()  # what the agent can do is known then
         self._greeted = True
-        self._write(jsonrpc.result(id_, self._hello()))
+
+    def _take_early(self) -> None:
+        early, self._early = self._early, None
+        for line in early or ():
+            self.received(line)
 
     def _hello(self) -> Payload:
         agent = self._connector.agent

@@ -78,9 +78,13 @@ async def test_acpx_runs_a_turn_and_its_answer_counts(acpx, tmp_path, policy, wr
 
 async def test_acpx_keeps_a_session_over_several_processes(acpx, tmp_path):
     agent = [*DOOR, "--cwd", str(tmp_path)]
-    _, made = await acpx(agent, "sessions", "new")
-    code, messages = await acpx(agent, "--approve-all", "--ttl", "1", "prompt", "run touch later")
-    assert code == 0
-    assert made
-    assert (tmp_path / "later").exists()
-    assert [m for m in messages if m.get("method") == "session/resume"]
+    await acpx(agent, "sessions", "new")
+    sessions = set()
+    for name in ("first", "second"):
+        command = ("--approve-all", "--ttl", "1", "prompt", f"run touch {name}")
+        code, messages = await acpx(agent, *command)
+        assert code == 0
+        assert (tmp_path / name).exists()
+        prompts = [m for m in messages if m.get("method") == "session/prompt"]
+        sessions |= {prompt["params"]["sessionId"] for prompt in prompts}
+    assert len(sessions) == 1

@@ -236,6 +236,14 @@ async def test_before_initialize_other_requests_are_refused(start):
         await editor.hello()
 
 
+async def test_what_is_sent_before_initialize_is_answered_waits_for_it(start):
+    async with start() as editor:
+        hello = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        listed = editor.ask("session/list")
+        assert await editor.answer(listed) == {"sessions": []}
+        assert (await editor.answer(hello))["protocolVersion"] == 1
+
+
 @pytest.mark.parametrize(
     ("method", "params", "code"),
     [
@@ -310,13 +318,13 @@ async def test_a_line_of_many_megabytes_goes_both_ways(start, tmp_path):
 
 
 async def test_replays_do_not_hold_up_other_requests(start, tmp_path):
-    async with start(turns=[[{"chunks": 1200, "text": "{i} "}]]) as editor:
+    async with start(turns=[[{"chunks": 4000, "text": "{i} "}]]) as editor:
         await editor.hello()
         session = await editor.new(tmp_path)
         await editor.answer(editor.prompt(session, "go"))
         seen = len(editor.got)
         load = editor.ask("session/load", sessionId=session, cwd="/", mcpServers=[])
-        await editor.call("session/list")
+        await editor.answer(editor.ask("session/list"))
         during = len(editor.got)
         await editor.answer(load)
         texts = [
@@ -324,8 +332,8 @@ async def test_replays_do_not_hold_up_other_requests(start, tmp_path):
             for m in editor.got[seen:]
             if m["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
         ]
-        assert during - seen < 1200
-        assert texts == [f"{i} " for i in range(1200)]
+        assert during - seen < 4000
+        assert texts == [f"{i} " for i in range(4000)]
 
 
 async def test_a_question_that_was_answered_is_not_asked_after_a_load(start, tmp_path):
@@ -348,3 +356,16 @@ async def test_the_process_leaves_nothing_behind(start, tmp_path):
         await editor.new(tmp_path)
     with pytest.raises(ProcessLookupError):
         os.kill(editor.process.pid, 0)
+
+
+async def test_an_agent_that_never_answers_can_be_left(start):
+    async with start(argv=["/bin/sleep", "600"]) as editor:
+        editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        assert await editor.leave() == 0
+
+
+async def test_a_signal_while_the_agent_starts_ends_it_with_zero(start):
+    async with start(argv=["/bin/sleep", "600"]) as editor:
+        await editor.told("no relay")
+        editor.process.terminate()
+        assert await editor.process.wait() == 0
