@@ -13,6 +13,7 @@ import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 
 from bridge.protocol import entry, jsonrpc, uplink
 from bridge.protocol.cursor import START, Cursor
@@ -189,7 +190,7 @@ class FakeRelay:
     # Inside.
 
     def _send(self, text: bytes) -> None:
-        if self._socket is not None and self.hellos:
+        if self._socket is not None and self._socket.state is State.OPEN:
             self._socket.protocol.send_text(text)
             self._socket.transport.write(b"".join(self._socket.protocol.data_to_send()))
 
