@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ class WrongUse(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _interrupted)  # until the event loop takes it over
     own, command = _split(given)
     chosen = _parser().parse_args(own)
     chosen.command = command
@@ -34,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end(WRONG_USE, str(error))
     except KeyboardInterrupt:
         return 0
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 # The command line.

@@ -34,9 +34,8 @@ async def run_connector(
     settings: ConnectorSettings, command: AgentCommand, relay: RelayTarget | None, doors: Doors
 ) -> ExitReason:
     """Run a connector until it ends, or until a signal or its editor ends it."""
-    connector = Connector(settings, command, relay=relay)
     lines = take_stdio() if doors.stdio else None  # before anything may print
-    show_console(connector, asks=not doors.stdio and sys.stdin.isatty() and sys.stdout.isatty())
+    connector = Connector(settings, command, relay=relay)
     running = asyncio.create_task(connector.run())
     readying = asyncio.create_task(connector.ready())
 
@@ -46,22 +45,27 @@ async def run_connector(
             running.cancel()
 
     async def serve_editor() -> None:
-        assert lines is not None
-        await serve_stdio(connector, lines)
-        if not doors.stay:
-            stop("the editor left")
+        if lines is not None:
+            await serve_stdio(connector, lines)
+            if not doors.stay:
+                stop("the editor left")
 
-    editor = asyncio.create_task(serve_editor()) if doors.stdio else None
-    tasks = [task for task in (readying, editor) if task is not None]
+    editor = asyncio.create_task(serve_editor())
     try:
         with stopped_by_signals(stop):
+            show_console(connector, asks=lines is None and has_terminal())
             return await running
     except asyncio.CancelledError:
         return ExitReason(0, "stopped")
     finally:
-        for task in tasks:
+        for task in (readying, editor):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(readying, editor, return_exceptions=True)
+
+
+def has_terminal() -> bool:
+    """Whether a person can read and type here."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def show_console(connector: Connector, *, asks: bool) -> Console:

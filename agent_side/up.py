@@ -19,6 +19,7 @@ from agent_side.agents.catalog import AgentNotInstalled, AgentUnknown, command_f
 from agent_side.agents.process import AgentCommand
 from agent_side.connect import (
     connector_state,
+    has_terminal,
     say_warnings,
     show_console,
     state_home,
@@ -120,7 +121,7 @@ class Up:
             name=command.name, cwd=command.cwd, state_dir=connector_state()
         )
         connector = Connector(settings, command, relay=target)
-        show_console(connector, asks=sys.stdin.isatty() and sys.stdout.isatty())
+        show_console(connector, asks=has_terminal())
         return await _all_together(connector, relay, token, stopping)
 
     def _agent_command(self, home: Path) -> AgentCommand:
