@@ -195,7 +195,7 @@ async def _invite(place: _Place, relay: RelayChild, command: AgentCommand) -> No
         _say("it signs one browser in, once, within ten minutes; run `up` again for another.")
         _say("for a phone: stop this and run `up --lan`.")
         return
-    _say(qr_code(link))
+    _say(qr_code(link, colour=sys.stdout.isatty()))
     _say(f"on a phone in this network, scan the code or open {link}")
     _say("it warns of a certificate it does not know: go on if its SHA-256 fingerprint is")
     _say(place.certificate.fingerprint)
@@ -215,7 +215,7 @@ async def _show_first(home: Path) -> ExitReason:
         return ExitReason(FAULT, f"`up` runs already (process {note.get('pid')}), but: {error}")
     _say(f"it runs already at {url} (process {note.get('pid')}); open {link}")
     if not url.startswith(f"http://{LOOPBACK}"):
-        _say(qr_code(link))
+        _say(qr_code(link, colour=sys.stdout.isatty()))
     return ExitReason(0, "it runs already")
 
 
