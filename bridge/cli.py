@@ -130,9 +130,9 @@ def _serve(chosen: argparse.Namespace) -> int:
 
     logs.configure(settings.log_format, settings.log_level)
     try:
-        listener = listen(settings.host, settings.port)
-        port = int(listener.getsockname()[1])
-        _run(_serving(settings, listener, port, link=chosen.link))
+        with listen(settings.host, settings.port) as listener:
+            port = int(listener.getsockname()[1])
+            _run(_serving(settings, listener, port, link=chosen.link))
     except (BridgeError, PortUnavailable, RuntimeError) as error:
         return _fault(str(error))
     except OSError as error:

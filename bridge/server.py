@@ -21,7 +21,7 @@ from bridge.websocket import RelayWebSocketProtocol
 
 logger = logging.getLogger(__name__)
 
-GRACE_SECONDS = 3  # for requests under way; the whole end takes under 5 s
+GRACE_SECONDS = 2  # for requests under way; the whole end takes under 5 s
 BACKLOG = 2048
 
 

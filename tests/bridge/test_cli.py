@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from typing import NamedTuple
 
 import pytest
 from redis import Redis
@@ -32,15 +34,32 @@ def environment(state, **settings):
     return {**clean, "BRIDGE_STATE_DIR": str(state), **settings}
 
 
-def run(state, *arguments, **settings):
-    return subprocess.run(
-        [*RELAY, *arguments],
-        env=environment(state, **settings),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+class Done(NamedTuple):
+    """What a command printed and gave."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(monkeypatch, capfd):
+    """Run a command in this process, which has everything imported; as a program it takes 1 s."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+
+    def run_one(state, *arguments, **settings) -> Done:
+        with monkeypatch.context() as patch:
+            for name, value in environment(state, **settings).items():
+                patch.setenv(name, value)
+            try:
+                code = main(list(arguments))
+            except SystemExit as ended:
+                code = ended.code
+        return Done(code, *capfd.readouterr())
+
+    yield run_one
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 @contextlib.contextmanager
@@ -110,7 +129,7 @@ def test_a_half_sent_request_does_not_hold_up_the_end(state, redis_url):
             assert process.wait(5) == 0
 
 
-def test_what_was_stored_is_there_after_kill_and_start(state):
+def test_what_was_stored_is_there_after_kill_and_start(run, state):
     with relay(state) as process:
         link = run(state, "link", "--subject", "bob").stdout.strip()
         process.kill()
@@ -121,7 +140,7 @@ def test_what_was_stored_is_there_after_kill_and_start(state):
     assert (status, json.loads(body)["subject"]) == (200, "bob")
 
 
-def test_a_busy_port_is_named(state):
+def test_a_busy_port_is_named(run, state):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run(state, "serve", "--port", str(port))
@@ -132,14 +151,14 @@ def test_a_busy_port_is_named(state):
     )
 
 
-def test_an_address_of_another_machine_is_named(state):
+def test_an_address_of_another_machine_is_named(run, state):
     done = run(state, "serve", "--host", "192.0.2.1", "--port", "0")
     assert done.returncode == 1
     assert "192.0.2.1 is no address of this machine" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_second_relay_on_the_same_state_is_refused_and_the_first_goes_on(state):
+def test_a_second_relay_on_the_same_state_is_refused_and_the_first_goes_on(run, state):
     with relay(state) as process:
         done = run(state, "serve", "--port", "0")
         assert done.returncode == 1
@@ -157,7 +176,7 @@ def test_a_second_relay_on_the_same_state_is_refused_and_the_first_goes_on(state
         ("unix:///no/such/socket", "redis is not reachable at unix:///no/such/socket"),
     ],
 )
-def test_an_absent_redis_is_one_sentence_with_the_remedy(state, url, says):
+def test_an_absent_redis_is_one_sentence_with_the_remedy(run, state, url, says):
     done = run(state, "serve", "--port", "0", BRIDGE_REDIS_URL=url)
     assert done.returncode == 1
     assert says in done.stderr
@@ -166,7 +185,7 @@ def test_an_absent_redis_is_one_sentence_with_the_remedy(state, url, says):
     assert "hunter2" not in done.stderr
 
 
-def test_a_server_that_is_no_redis_is_one_sentence(state):
+def test_a_server_that_is_no_redis_is_one_sentence(run, state):
     with relay(state) as other:
         port = other.url.rpartition(":")[2]
         done = run(state, "serve", "--port", "0", BRIDGE_REDIS_URL=f"redis://127.0.0.1:{port}/0")
@@ -175,7 +194,7 @@ def test_a_server_that_is_no_redis_is_one_sentence(state):
     assert f"127.0.0.1:{port}" in done.stderr
 
 
-def test_a_read_only_redis_is_one_sentence(state, own_server):
+def test_a_read_only_redis_is_one_sentence(run, state, own_server):
     url = own_server.start()
     with Redis.from_url(url) as client:
         client.replicaof("127.0.0.1", 1)
@@ -217,7 +236,7 @@ def test_a_bad_command_line_is_wrong_use(capsys, arguments):
     assert capsys.readouterr().err
 
 
-def test_a_state_folder_that_cannot_be_written_is_named(tmp_path):
+def test_a_state_folder_that_cannot_be_written_is_named(run, tmp_path):
     (tmp_path / "file").write_text("")
     done = run(tmp_path / "file", "serve", "--port", "0")
     assert done.returncode == 1
@@ -229,7 +248,7 @@ def test_a_state_folder_that_cannot_be_written_is_named(tmp_path):
 # Tokens.
 
 
-def test_token_prints_the_token_alone_and_the_relay_takes_it(state):
+def test_token_prints_the_token_alone_and_the_relay_takes_it(run, state):
     done = run(
         state,
         *("token", "--kind", "person", "--subject", "alice", "--role", "approver"),
@@ -285,7 +304,7 @@ def test_a_lifetime_is_read_with_its_unit(text, expected):
 # Links.
 
 
-def test_link_signs_in_while_the_relay_runs_with_its_own_store(state):
+def test_link_signs_in_while_the_relay_runs_with_its_own_store(run, state):
     with relay(state, "--link") as process:
         printed = process.stdout.readline()
         shown = run(state, "link", "--role", "viewer", "--subject", "carol", "--tenant", "acme")
@@ -298,13 +317,13 @@ def test_link_signs_in_while_the_relay_runs_with_its_own_store(state):
             assert (status, json.loads(body)["role"]) == (200, role)
 
 
-def test_link_works_with_a_redis_elsewhere_and_shows_the_public_address(state, redis_url):
+def test_link_works_with_a_redis_elsewhere_and_shows_the_public_address(run, state, redis_url):
     settings = {"BRIDGE_REDIS_URL": redis_url, "BRIDGE_PUBLIC_URL": "https://relay.example"}
     shown = run(state, "link", **settings)
     assert shown.stdout.startswith("https://relay.example/#signin=")
 
 
-def test_link_without_a_relay_says_what_to_do(state):
+def test_link_without_a_relay_says_what_to_do(run, state):
     done = run(state, "link")
     assert done.returncode == 1
     assert "chimera-relay serve" in done.stderr
@@ -314,7 +333,7 @@ def test_link_without_a_relay_says_what_to_do(state):
 # Doctor.
 
 
-def test_doctor_is_content_with_a_relay_that_runs_and_with_none(state):
+def test_doctor_is_content_with_a_relay_that_runs_and_with_none(run, state):
     alone = run(state, "doctor", BRIDGE_PORT="0")
     with relay(state) as process:
         port = process.url.rpartition(":")[2]
@@ -333,7 +352,7 @@ def test_doctor_is_content_with_a_relay_that_runs_and_with_none(state):
         assert done.returncode == (0 if lines[4].startswith("ok") else 1)
 
 
-def test_doctor_names_what_fails_with_the_remedy(state):
+def test_doctor_names_what_fails_with_the_remedy(run, state):
     run(state, "token", "--kind", "agent", "--subject", "x")
     (state / "keys" / "1.pem").chmod(0o644)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -381,7 +400,7 @@ def test_no_secret_and_no_forged_line_reaches_the_log(state, style):
 # Help.
 
 
-def test_help_lists_only_what_there_is_and_loads_nothing_heavy():
+def test_help_lists_only_what_there_is_and_loads_nothing_heavy(run):
     script = (
         "import sys; from bridge.cli import main\n"
         "try: main(['--help'])\n"
