@@ -66,7 +66,13 @@ class Hearing:
     # Messages.
 
     def notification(self, message: jsonrpc.Notification) -> None:
-        """Take a notification."""
+        """Take a notification; one without sense is dropped."""
+        try:
+            self._notification(message)
+        except BridgeError as error:
+            logger.debug("a %s of the agent is dropped: %s", message.method, error)
+
+    def _notification(self, message: jsonrpc.Notification) -> None:
         if message.method == entry.UPDATE:
             self._update(message)
         elif message.method == acp.CANCEL_REQUEST:
