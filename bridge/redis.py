@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from hashlib import sha1
@@ -205,14 +205,15 @@ class Store:
     def _explain(self, error: Exception) -> str:
         if isinstance(error, ReadOnlyError):
             return self._replica()
-        if isinstance(error, AuthenticationError):
+        causes = list(_causes(error))  # redis-py wraps what happens while it connects
+        if any(isinstance(cause, AuthenticationError) for cause in causes):
             return (
                 f"redis at {self.address} refuses the user or password; "
                 "set both in BRIDGE_REDIS_URL (redis://user:password@host:port/0)"
             )
         if isinstance(error, NoPermissionError | ResponseError):
             return f"redis at {self.address} refuses to be written: {error}"
-        if isinstance(_root(error), socket.gaierror):
+        if any(isinstance(cause, socket.gaierror) for cause in causes):
             return f"there is no host of redis at {self.address}; correct BRIDGE_REDIS_URL"
         return (
             f"redis is not reachable at {self.address} ({_cause(error)}); is it running? "
@@ -248,10 +249,10 @@ def as_ms(time: tuple[int, int] | Sequence[int | bytes]) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def _root(error: BaseException) -> BaseException:
-    while (below := error.__cause__ or error.__context__) is not None:
-        error = below
-    return error
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _cause(error: Exception) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -26,6 +27,7 @@ from bridge.redis import Store
 from bridge.round_trips import RoundTrips
 from bridge.sessions import Sessions
 
+QUIET = re.compile(rb"XREAD|EXPIRE|XREVRANGE|CLIENT|b:inbox:")
 OPTIONS = [["allow", "Allow once", "allow_once"], ["no", "Reject", "reject_once"]]
 
 
@@ -285,13 +287,20 @@ class LossyWay:
         self.url = ""
         self.lost = asyncio.Event()  # a reply was lost
         self._target = target
-        self._wanted: bytes | None = None
+        self._wanted, self._left = b"", 0
         self._writers: set[asyncio.StreamWriter] = set()
 
-    def lose_reply_to(self, text: str) -> None:
-        """Let the next command with this text be done, and cut the line instead of its reply."""
-        self._wanted = text.encode()
+    def lose_reply_to(self, text: str, nth: int = 1) -> None:
+        """Let the nth command with this text be done, and cut the line instead of its reply."""
+        self._wanted, self._left = text.encode(), nth
         self.lost.clear()
+
+    def _is_lost(self, sent: bytes) -> bool:
+        # What the inbox reads and what a connection says of itself is no matter of the test.
+        if self._left == 0 or self._wanted not in sent or QUIET.search(sent):
+            return False
+        self._left -= 1
+        return self._left == 0
 
     def cut(self) -> None:
         for writer in self._writers:
@@ -304,8 +313,7 @@ class LossyWay:
             while sent := await reader.read(1 << 20):
                 redis_writer.write(sent)
                 reply = await redis_reader.read(1 << 20)
-                if self._wanted is not None and self._wanted in sent:
-                    self._wanted = None
+                if self._is_lost(sent):
                     self.lost.set()
                     return
                 writer.write(reply)

@@ -186,7 +186,7 @@ async def test_any_mix_of_appends_repeats_and_reorders_gives_a_log_without_gap_o
     arrivals = Arrivals()
     kept = []
     step = st.tuples(st.sampled_from(epochs), st.integers(1, 6), st.integers(1, 4))
-    for epoch, first, count in data.draw(st.lists(step, max_size=12)):
+    for epoch, first, count in data.draw(st.lists(step, min_size=2, max_size=12)):
         batch = [
             writer.update(s, epoch=epoch, session=session) for s in range(first, first + count)
         ]

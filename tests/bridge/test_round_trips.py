@@ -245,7 +245,7 @@ async def test_any_mix_of_answers_and_ends_gives_exactly_one_result(store, write
         st.sampled_from(["applied", "void"]),
     )
     seq, winners, ended = 1, set(), []
-    for step_ in data.draw(st.lists(step, max_size=10)):
+    for step_ in data.draw(st.lists(step, min_size=4, max_size=12)):
         if isinstance(step_, str):
             seq += 1
             end = writer.resolved(seq, id_, session=session, result=step_, reason="cancelled")
