@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bridge.log import Log
 
 PAGE = 1000  # entries of one read
-CHECK_BYTES = 64 << 10  # between two looks at what a viewer has not taken
+LOOKS = 64  # at what a viewer has not taken, while it gets as many bytes as may wait for it
 LOW_WATER = 1 << 20  # bytes; a viewer with fewer waiting may have the next page
 POLL_SECONDS = 0.02  # while a viewer drains; only slow ones wait
 RETRY_SECONDS = 0.5  # while the store is away
@@ -171,7 +171,7 @@ class Mode(Enum):
     LIVE = "shows it"
     HOLDING = "keeps it until the log is read up to it"
     AHEAD = "shows what is newer than its cursor, which the store has not reached yet"
-    SKIPPING = "ignores it: the viewer has bytes enough"
+    SKIPPING = "ignores it: it is read from the log later"
     LEFT = "nothing, it is over"
 
 
@@ -187,6 +187,7 @@ class Subscriber:
         "_hold_from",
         "_last",
         "_loaded",
+        "_look_after",
         "_mode",
         "_text_viewer",
         "_unchecked",
@@ -211,6 +212,7 @@ class Subscriber:
         self._hold_from = START
         self._loaded = False
         self._unchecked = 0
+        self._look_after = channel.limits.buffered_bytes // LOOKS
 
     @property
     def last(self) -> Cursor:
@@ -255,7 +257,7 @@ class Subscriber:
         """Take live entries: they follow all that this channel had before."""
         if self._mode is Mode.LIVE:
             self._unchecked += batch.size
-            if self._unchecked > CHECK_BYTES and self._is_over():
+            if self._unchecked > self._look_after and self._is_over():
                 self._fall_behind(batch)
             else:
                 self._show(batch)
@@ -302,20 +304,26 @@ class Subscriber:
             await self._drain()
 
     async def _read_up(self, log: Log) -> None:
-        """Read the log until what is held follows."""
-        empty_since: float | None = None
-        while self._last < self._hold_from and self._mode is not Mode.LEFT:
+        """Read the log until what is held follows; raises TooSlow, StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        deadline: float | None = None
+        while self._is_below_held():
             page = await log.read(*self._channel.name, self._last, PAGE)
             if page:
-                empty_since = None
+                deadline = None
                 self._accept(items_of(page))
                 await self._drain()
                 continue
-            now = asyncio.get_running_loop().time()
-            empty_since = empty_since or now
-            if now - empty_since > STORING_SECONDS:
+            deadline = deadline or loop.time() + STORING_SECONDS
+            if loop.time() > deadline:
                 raise StoreUnavailable(f"the log of {self._channel.session_id} does not go on")
             await asyncio.sleep(POLL_SECONDS)
+
+    def _is_below_held(self) -> bool:
+        """Whether the log has to be read on, after holding anew if too much had come."""
+        if self._mode is Mode.SKIPPING:
+            self._hold()
+        return self._mode is Mode.HOLDING and self._last < self._hold_from
 
     def _accept(self, items: Iterable[Item]) -> None:
         """Show what is new to the viewer, and say where something is missing."""
@@ -352,10 +360,9 @@ class Subscriber:
     def _keep(self, batch: Batch) -> None:
         self._held.extend(batch.items)
         self._held_bytes += batch.size
-        if self._held_bytes > self._channel.limits.held_bytes:  # the log has them soon
+        if self._held_bytes > self._channel.limits.held_bytes:
             self._held = []
-            self._held_bytes = 0
-            self._hold_from = batch.items[-1].cursor
+            self._mode = Mode.SKIPPING  # until the next page is read
 
     def _release(self) -> None:
         """Show what was held; live from then on."""
@@ -386,7 +393,6 @@ class Subscriber:
         while self._mode is not Mode.LEFT:
             try:
                 await self._drain()
-                self._hold()
                 await self._read_up(self._channel.hub.log)
                 self._release()
             except TooSlow:
