@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_side.settings import RelayTarget
 
 FAULT, WRONG_USE, NO_AGENT = 1, 2, 5
+DEMO = "demo"  # works for whoever asks for it, never by itself in a person's own folder
 EDITORS = ("zed", "jetbrains", "vscode", "generic")
 
 
@@ -26,6 +27,7 @@ class WrongUse(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_standard_streams()
     signal.signal(signal.SIGTERM, _interrupted)  # until the event loop takes it over
     own, command = _split(given)
     chosen = _parser().parse_args(own)
@@ -36,6 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end(WRONG_USE, str(error))
     except KeyboardInterrupt:
         return 0
+
+
+def _open_standard_streams() -> None:
+    """Fill in streams that were closed, or what is opened next would take their numbers."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _interrupted(_number: int, _frame: object) -> None:
@@ -226,12 +237,20 @@ def _connect(chosen: argparse.Namespace) -> int:
     if chosen.relay is None and not chosen.stdio:
         raise WrongUse("connect needs --relay URL, or --stdio to serve an editor alone")
     _no_odd_command(chosen)
-    from agent_side.agents.catalog import AgentNotInstalled, AgentUnknown, command_for
+    from agent_side.agents.catalog import (
+        AgentNotInstalled,
+        AgentUnknown,
+        command_for,
+        default_agent,
+    )
     from agent_side.connect import Doors, connector_state, run_connector, say_warnings
     from agent_side.settings import ConnectorSettings, SettingsError
 
     cwd = chosen.cwd or Path.cwd()
     try:
+        relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
+        if not chosen.agent and not chosen.command and default_agent(os.environ) == DEMO:
+            return _end(NO_AGENT, "no agent is installed here; `chimera-bridge doctor` says how to")
         command = command_for(chosen.agent, chosen.command, cwd, os.environ)
         settings = ConnectorSettings(
             name=chosen.name or _name_of(command),
@@ -239,7 +258,6 @@ def _connect(chosen: argparse.Namespace) -> int:
             state_dir=connector_state(),
             roots=tuple(chosen.root),
         )
-        relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
     except (AgentUnknown, SettingsError) as error:
         raise WrongUse(str(error)) from None
     except AgentNotInstalled as error:

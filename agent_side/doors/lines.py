@@ -117,7 +117,8 @@ def take_stdio() -> ClientLines:
     From now on file descriptor 1 is standard error and 0 is empty, for us and for our children: a
     stray print cannot break the conversation.
     """
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
@@ -134,7 +135,7 @@ def one_line(message: bytes) -> bytes:
 
 
 def _pollable(source: int) -> int:
-    if not stat.S_ISREG(os.fstat(source).st_mode):
+    if stat.S_ISFIFO(mode := os.fstat(source).st_mode) or stat.S_ISSOCK(mode) or os.isatty(source):
         return source
     reading, writing = os.pipe()
     threading.Thread(target=_pump, args=(source, writing), daemon=True).start()

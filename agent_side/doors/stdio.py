@@ -38,7 +38,7 @@ from bridge.protocol.errors import (
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Resolved
 
-CANCEL_SECONDS = 3.0  # for running prompts to end when the editor leaves
+LEAVE_SECONDS = 3.0  # for prompts to end and requests to be answered when the editor leaves
 
 logger = logging.getLogger(__name__)
 
@@ -89,13 +89,16 @@ class Editor:
         self._write(jsonrpc.error(None, ParseError("the line is longer than 64 MiB")))
 
     async def leave(self) -> None:
-        """Cancel the editor's prompts and wait a moment for their end."""
+        """Cancel the editor's prompts, and answer what can be answered in a moment."""
         for session_id in set(self._prompts.values()):
             self._connector.cancel(session_id, self._origin)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+                await self._quiet.wait()
         for task in self._tasks:
             task.cancel()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._quiet.wait(), CANCEL_SECONDS)
 
     # The connector.
 

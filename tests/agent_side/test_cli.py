@@ -55,6 +55,19 @@ def test_a_command_that_is_not_installed_is_five():
     ]
 
 
+def test_without_an_agent_the_demo_does_not_step_in():
+    done = run("connect", "--stdio", PATH="/nowhere")
+    assert done.returncode == 5
+    assert "no agent is installed here" in done.stderr
+
+
+def test_closed_standard_streams_are_an_editor_that_left(tmp_path):
+    command = f"exec {BRIDGE[0]} -m agent_side.cli connect --stdio --agent demo 0<&- 1>&-"
+    env = {**os.environ, "CHIMERA_BRIDGE_STATE_DIR": str(tmp_path)}
+    done = subprocess.run(["sh", "-c", command], env=env, check=False, timeout=60)
+    assert done.returncode == 0
+
+
 def test_help_lists_every_command():
     shown = run("--help").stdout
     commands = shown.split("COMMAND\n")[1]

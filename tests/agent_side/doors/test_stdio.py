@@ -272,6 +272,15 @@ async def test_when_the_editor_quits_its_prompt_is_cancelled_and_all_ends(start,
         assert editor.agent.received("session/cancel")
 
 
+async def test_what_was_asked_before_the_end_of_input_is_answered(start):
+    async with start() as editor:
+        hello = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        listed = editor.ask("session/list")
+        editor.process.stdin.close()
+        assert (await editor.answer(hello))["protocolVersion"] == 1
+        assert await editor.answer(listed) == {"sessions": []}
+
+
 async def test_with_stay_the_connector_goes_on_until_a_signal(start, tmp_path):
     async with start("--stay") as editor:
         await editor.hello()
