@@ -1,77 +1,29 @@
 """acpx, a command line client of other makers, at the editor's door."""
 
-import asyncio
-import json
-import os
-import shlex
 import sys
 
 import pytest
-from clients.packages import node
-from schema.check import check_agent_message, check_client_message
+from clients.acpx import DENIED, check_conversation, run_acpx
 
 DOOR = (sys.executable, "-m", "agent_side.cli", "connect", "--stdio", "--agent", "demo")
 
 
 @pytest.fixture
 def acpx(node_modules, tmp_path):
-    """Run acpx with an agent command; give its exit code and the messages it printed."""
-
-    async def run(agent, *arguments):
-        process = await asyncio.create_subprocess_exec(
-            node(),
-            str(node_modules / "acpx" / "dist" / "cli.js"),
-            *("--agent", shlex.join(agent), "--format", "json"),
-            *arguments,
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "HOME": str(tmp_path / "home"),
-                "CHIMERA_BRIDGE_STATE_DIR": str(tmp_path / "state"),
-                "CHIMERA_DEMO_PACE_MS": "0",
-            },
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 60)
-        assert out, err.decode()
-        return process.returncode, [json.loads(line) for line in out.splitlines()]
-
-    return run
-
-
-def check_conversation(messages):
-    """Check every message of both sides against the official schema."""
-    asked = {}
-    for message in messages:
-        from_client = message.get("method", "") in CLIENT_SAYS or "outcome" in str(
-            message.get("result", {})
-        )
-        check = check_client_message if from_client else check_agent_message
-        if "method" in message:
-            asked[message.get("id")] = message["method"]
-            check(message)
-        else:
-            check(message, answers=asked[message["id"]])
-
-
-CLIENT_SAYS = {
-    "initialize",
-    "session/new",
-    "session/load",
-    "session/resume",
-    "session/prompt",
-    "session/cancel",
-}
+    """Run acpx with an agent's command."""
+    env = {
+        "HOME": str(tmp_path / "home"),
+        "CHIMERA_BRIDGE_STATE_DIR": str(tmp_path / "state"),
+        "CHIMERA_DEMO_PACE_MS": "0",
+    }
+    return lambda *command: run_acpx(node_modules, *command, cwd=tmp_path, env=env)
 
 
 @pytest.mark.parametrize(("policy", "written"), [("--approve-all", True), ("--deny-all", False)])
 async def test_acpx_runs_a_turn_and_its_answer_counts(acpx, tmp_path, policy, written):
     code, messages = await acpx([*DOOR, "--cwd", str(tmp_path)], policy, "exec", "run touch made")
     check_conversation(messages)
-    # Code 5: acpx says that everything asked for was denied.
-    assert code == (0 if written else 5)
+    assert code == (0 if written else DENIED)
     assert (tmp_path / "made").exists() is written
     assert messages[-1]["result"]["stopReason"] == "end_turn"
 

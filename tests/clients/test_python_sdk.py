@@ -1,39 +1,14 @@
 """The official Python SDK as a client, unmodified, at the editor's door."""
 
 import asyncio
+import os
 import sys
 
 import pytest
 from acp import spawn_agent_process, text_block
-from acp.schema import AllowedOutcome, RequestPermissionResponse
+from clients.python_sdk import SdkEditor
 
 DOOR = ("-m", "agent_side.cli", "connect", "--stdio", "--agent", "demo", "--name", "sdk")
-
-
-class Client:
-    """Keeps what it is told; answers every question with one option."""
-
-    def __init__(self, option):
-        self.option, self.updates, self.questions = option, [], []
-        self.asked = asyncio.Event()
-
-    async def session_update(self, session_id, update, **_):
-        self.updates.append(update)
-
-    async def request_permission(self, options, session_id, tool_call, **_):
-        self.questions.append(tool_call)
-        self.asked.set()
-        if self.option is None:
-            await asyncio.Event().wait()
-        outcome = AllowedOutcome(outcome="selected", option_id=self.option)
-        return RequestPermissionResponse(outcome=outcome)
-
-    def on_connect(self, conn):
-        pass
-
-    def text(self):
-        chunks = [u for u in self.updates if u.session_update == "agent_message_chunk"]
-        return "".join(chunk.content.text for chunk in chunks)
 
 
 @pytest.fixture
@@ -42,8 +17,6 @@ def attached(tmp_path, monkeypatch):
     monkeypatch.setenv("CHIMERA_DEMO_PACE_MS", "0")
 
     def start(client):
-        import os
-
         door = (*DOOR, "--cwd", str(tmp_path))
         return spawn_agent_process(client, sys.executable, *door, env=dict(os.environ))
 
@@ -52,7 +25,7 @@ def attached(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("option", "written"), [("once", True), ("no", False)])
 async def test_the_sdk_prompts_and_its_answer_counts(attached, tmp_path, option, written):
-    client = Client(option)
+    client = SdkEditor(option)
     async with attached(client) as (agent, _):
         hello = await agent.initialize(protocol_version=1)
         session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
@@ -67,7 +40,7 @@ async def test_the_sdk_prompts_and_its_answer_counts(attached, tmp_path, option,
 
 
 async def test_the_sdk_lists_and_loads_what_another_process_made(attached, tmp_path):
-    first, second = Client("once"), Client("once")
+    first, second = SdkEditor("once"), SdkEditor("once")
     async with attached(first) as (agent, _):
         await agent.initialize(protocol_version=1)
         session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
@@ -84,7 +57,7 @@ async def test_the_sdk_lists_and_loads_what_another_process_made(attached, tmp_p
 
 
 async def test_the_sdk_cancels_a_turn_with_an_open_question(attached, tmp_path):
-    client = Client(None)
+    client = SdkEditor(None)
     async with attached(client) as (agent, _):
         await agent.initialize(protocol_version=1)
         session = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])

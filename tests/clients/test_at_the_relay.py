@@ -1,0 +1,174 @@
+"""Clients of other makers at a relay: through ``attach``, and straight over its websocket."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+from acp import spawn_agent_process, text_block
+from clients.acpx import DENIED, check_conversation, run_acpx
+from clients.python_sdk import SdkEditor
+from clients.typescript_sdk import SdkClient
+
+RELAY = (sys.executable, "-m", "bridge.cli")
+BRIDGE = (sys.executable, "-m", "agent_side.cli")
+LISTENING = "relay listening on "
+WAIT_SECONDS = 40
+
+
+class Site:
+    """A relay, and a connector with the demo agent attached to it, each a process."""
+
+    def __init__(self, folder):
+        self.folder, self.work = folder, folder / "work"
+        self.work.mkdir()
+        self.url = ""
+        self.processes = []
+        quiet = {k: v for k, v in os.environ.items() if not k.startswith(("BRIDGE_", "CHIMERA_"))}
+        self.env = {
+            **quiet,
+            "BRIDGE_STATE_DIR": str(folder / "relay"),
+            "CHIMERA_BRIDGE_STATE_DIR": str(folder / "connector"),
+            "CHIMERA_DEMO_PACE_MS": "0",
+            "HOME": str(folder / "home"),
+        }
+
+    async def __aenter__(self):
+        line = await self.start([*RELAY, "serve", "--port", "0"], "stdout", LISTENING)
+        self.url = line.split(LISTENING)[1].strip()
+        self.token = await self.issue("person", "--role", "operator")
+        agent = await self.issue("agent")
+        connect = [*BRIDGE, "connect", "--relay", self.url, "--agent", "demo"]
+        env = {"FERRET_BRIDGE_TOKEN": agent}
+        await self.start([*connect, "--cwd", str(self.work)], "stderr", "attached to", **env)
+        return self
+
+    async def __aexit__(self, *_):
+        for process, reading in reversed(self.processes):
+            process.terminate()
+            await asyncio.wait_for(process.wait(), WAIT_SECONDS)
+            reading.cancel()
+
+    @property
+    def attach(self):
+        """The command that an editor starts."""
+        return [*BRIDGE, "attach", self.url.replace("http", "ws") + "/acp"]
+
+    async def start(self, command, stream, words, **env):
+        """Start a process and give the line in which it says the words."""
+        pipes = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.DEVNULL}
+        pipes[stream] = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**self.env, **env}, stdin=asyncio.subprocess.DEVNULL, **pipes
+        )
+        reader = getattr(process, stream)
+        async with asyncio.timeout(WAIT_SECONDS):
+            said = []
+            while not said or words not in said[-1]:
+                line = await reader.readline()
+                assert line, f"{command[2]} ended: {said}"
+                said.append(line.decode())
+        self.processes.append((process, asyncio.create_task(reader.read())))
+        return said[-1]
+
+    async def issue(self, kind, *more):
+        process = await asyncio.create_subprocess_exec(
+            *RELAY,
+            *("token", "--kind", kind, "--subject", kind, *more),
+            env=self.env,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        return out.decode().strip()
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory):
+    async with Site(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+def policies(*options):
+    allow, reject = options
+    return pytest.mark.parametrize(
+        ("choice", "written"), [(allow, True), (reject, False)], ids=["allow", "reject"]
+    )
+
+
+# acpx and the Python SDK, through attach.
+
+
+@policies("--approve-all", "--deny-all")
+async def test_acpx_runs_a_turn_through_attach(site, node_modules, choice, written):
+    made = site.work / f"acpx{choice}"
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    code, messages = await run_acpx(
+        node_modules, site.attach, choice, "exec", f"run touch {made}", cwd=site.work, env=env
+    )
+    check_conversation(messages)
+    assert code == (0 if written else DENIED)
+    assert made.exists() is written
+
+
+@policies("once", "no")
+async def test_the_python_sdk_prompts_through_attach(site, choice, written):
+    made, client = site.work / f"python-{choice}", SdkEditor(choice)
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    async with spawn_agent_process(client, *site.attach, env=env) as (agent, _):
+        await agent.initialize(protocol_version=1)
+        session = await agent.new_session(cwd=str(site.work), mcp_servers=[])
+        text = [text_block(f"run touch {made}")]
+        ended = await agent.prompt(session_id=session.session_id, prompt=text)
+        listed = await agent.list_sessions()
+    assert ended.stop_reason == "end_turn"
+    assert made.exists() is written
+    assert session.session_id in [one.session_id for one in listed.sessions]
+
+
+# The TypeScript SDK, straight over the websocket.
+
+
+@pytest.fixture
+def connected(site, node_modules):
+    url = site.url.replace("http", "ws") + "/acp"
+    return lambda: SdkClient("ws", url, site.token)
+
+
+async def opened(client, site):
+    await client.call("initialize", protocolVersion=1, clientCapabilities={})
+    return (await client.call("session/new", cwd=str(site.work), mcpServers=[]))["sessionId"]
+
+
+def prompt(client, session, text):
+    blocks = [{"type": "text", "text": text}]
+    return client.ask("session/prompt", sessionId=session, prompt=blocks)
+
+
+@policies("once", "no")
+async def test_the_typescript_sdk_prompts_over_the_websocket(site, connected, choice, written):
+    made = site.work / f"typescript-{choice}"
+    async with connected() as client:
+        session = await opened(client, site)
+        turn = prompt(client, session, f"run touch {made}")
+        client.choose(await client.question(), choice)
+        assert (await client.answer(turn))["stopReason"] == "end_turn"
+    assert made.exists() is written
+    assert client.text()
+
+
+async def test_the_typescript_sdk_loads_a_live_session_and_loses_the_race(site, connected):
+    made = site.work / "raced"
+    async with connected() as first, connected() as second:
+        session = await opened(first, site)
+        turn = prompt(first, session, f"run touch {made}")
+        asked = await first.question()
+        await second.call("initialize", protocolVersion=1, clientCapabilities={})
+        listed = await second.call("session/list")
+        await second.call("session/load", sessionId=session, cwd=str(site.work), mcpServers=[])
+        late = await second.question()  # also asked of who came after it was asked
+        first.choose(asked, "once")
+        assert (await first.answer(turn))["stopReason"] == "end_turn"
+        await second.until(lambda: second.withdrawn == [late["question"]])
+        await second.until(lambda: second.text() == first.text())
+    assert session in [one["sessionId"] for one in listed["sessions"]]
+    assert made.exists()
