@@ -139,6 +139,7 @@ class Sessions:
             # Beyond what is listed, expired ones would stay in the index for ever.
             oldest = await self._store.commands.zrange(index, 0, PRUNED - 1)
         records = await self._read(tenant, ids)
+        records.sort(key=lambda record: record.updated_at, reverse=True)
         await self._prune(tenant, {*ids, *(i.decode() for i in oldest)})
         return records
 

@@ -8,6 +8,7 @@
 -- Gives {ok|gap|fenced|foreign, epoch, seq, nodes watching the log, nodes watching changes}
 
 local RT, FIRST = 13, 10
+local KEEP_EVERY = 10000 -- a session's end and its place in the index need no more precision
 local log, meta, chunks, asked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local open, closed, changes, audit = KEYS[7], KEYS[8], KEYS[11], KEYS[13]
 local session, agent, claimed = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -15,7 +16,7 @@ local most_entries, most_bytes, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonu
 local now = clock()
 
 local m = redis.call('HMGET', meta, 'agent', 'epoch', 'seq', 'entries', 'bytes',
-  'chunk_entries', 'chunk_bytes', 'chunk_at')
+  'chunk_entries', 'chunk_bytes', 'chunk_at', 'kept_at')
 local epoch, seq = tonumber(m[2] or 0), tonumber(m[3] or 0)
 
 local claim = redis.call('HMGET', KEYS[6], 'epoch', 'writer')
@@ -132,10 +133,13 @@ if stored > 0 then
   redis.call('HSET', meta, 'epoch', whole(epoch), 'seq', whole(seq), 'updated_at', whole(now),
     'entries', whole(entries), 'bytes', whole(bytes), 'chunk_entries', whole(chunk_entries),
     'chunk_bytes', whole(chunk_bytes), 'chunk_at', whole(chunk_at))
-  redis.call('ZADD', KEYS[9], whole(now), session)
-  redis.call('ZADD', KEYS[10], whole(now), session)
-  redis.call('PEXPIRE', KEYS[10], ARGV[8])
-  keep_session(log, meta, chunks, asked, age)
+  if rt > RT or now - tonumber(m[9] or 0) >= math.min(KEEP_EVERY, age / 16) then
+    redis.call('HSET', meta, 'kept_at', whole(now))
+    redis.call('ZADD', KEYS[9], whole(now), session)
+    redis.call('ZADD', KEYS[10], whole(now), session)
+    redis.call('PEXPIRE', KEYS[10], ARGV[8])
+    keep_session(log, meta, chunks, asked, age)
+  end
 end
 
 return {state, whole(epoch), whole(seq), stored > 0 and watchers(KEYS[5], now) or {},
