@@ -14,7 +14,8 @@ export function Fleet({ wide = false }: { wide?: boolean }) {
   return (
     <section class="screen" aria-label={words.places.fleet}>
       <Bar title={words.places.fleet}>{!wide && <Badge />}</Bar>
-      <div class="scroll">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: nothing in it takes the focus, so no key could scroll */}
+      <section class="scroll" tabIndex={0} aria-label={words.places.fleet}>
         {agents.length === 0 && (
           <p class="empty">{store.known.value ? words.fleet.none : words.inbox.loading}</p>
         )}
@@ -23,7 +24,7 @@ export function Fleet({ wide = false }: { wide?: boolean }) {
             <AgentCard key={agent.id} agent={agent} />
           ))}
         </div>
-      </div>
+      </section>
     </section>
   );
 }
@@ -36,7 +37,7 @@ function AgentCard({ agent }: { agent: Agent }) {
   const sessions = store.sessionList.value.filter((one) => one.agent === agent.id);
   const waiting = store.waiting.value.filter((one) => one.agent === agent.id);
   return (
-    <article class="card pad agent" data-row>
+    <article class="card pad agent">
       <header>
         <b>{agent.title || agent.name}</b>
         <span class="badge">

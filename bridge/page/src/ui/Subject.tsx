@@ -77,7 +77,7 @@ function Part({ heading, text, onOpened }: PartProps) {
   if (!text) return null;
   return (
     <section class="part">
-      <h3>{heading}</h3>
+      <h2>{heading}</h2>
       <Clipped text={text} onOpened={onOpened} />
     </section>
   );
