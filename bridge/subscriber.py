@@ -9,7 +9,7 @@ order, or is told of a gap.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -125,44 +125,46 @@ def items_of(entries: Iterable[tuple[Cursor, bytes]]) -> list[Item]:
 class Batch:
     """Entries without a hole, framed and joined once for everybody."""
 
-    __slots__ = ("_runs", "items", "size")
+    __slots__ = ("frames", "items", "last", "runs", "session_id", "size")
 
     def __init__(self, items: list[Item]) -> None:
         """Frame what will be seen as a frame; questions are not."""
         self.items = items
-        self._runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
-        self.size = 0  # bytes
-        plain: list[bytes] = []
-        for item in items:
-            envelope = item.envelope
-            if envelope.is_plain:
-                plain.append(text_frame(item.text))
-                last = item
-                continue
-            if plain:
-                self._add(b"".join(plain), last, is_plain=True)
-                plain = []
-            if envelope.method not in entry.QUESTIONS:
-                self._add(text_frame(item.text), item, is_plain=False)
-        if plain:
-            self._add(b"".join(plain), last, is_plain=True)
-
-    @property
-    def questions(self) -> list[Item]:
-        """The entries that people are asked, not shown."""
-        return [item for item in self.items if item.envelope.method in entry.QUESTIONS]
+        self.session_id = items[0].envelope.session_id
+        self.runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
+        self._frame(items)
+        self.size = sum(len(frames) for frames, _, _ in self.runs)
+        self.last = items[-1].cursor
+        # The frames of all, if all are plain: the usual case, taken without a loop.
+        self.frames = self.runs[0][0] if len(self.runs) == 1 and self._is_plain() else None
 
     def show(self, viewer: Viewer) -> None:
         """Give a viewer the frames."""
-        for frames, last, is_plain in self._runs:
+        for frames, last, is_plain in self.runs:
             if is_plain:
-                viewer.plain(last.envelope.session_id, frames, last.cursor)
+                viewer.plain(self.session_id, frames, last.cursor)
             else:
                 viewer.special(last, frames)
 
-    def _add(self, frames: bytes, last: Item, *, is_plain: bool) -> None:
-        self._runs.append((frames, last, is_plain))
-        self.size += len(frames)
+    def _frame(self, items: list[Item]) -> None:
+        plain: list[bytes] = []
+        before = items[0]
+        for item in items:
+            if item.envelope.is_plain:
+                plain.append(text_frame(item.text))
+                before = item
+                continue
+            if plain:
+                self.runs.append((b"".join(plain), before, True))
+                plain = []
+            if item.envelope.method not in entry.QUESTIONS:
+                self.runs.append((text_frame(item.text), item, False))
+        if plain:
+            self.runs.append((b"".join(plain), before, True))
+
+    def _is_plain(self) -> bool:
+        _, last, is_plain = self.runs[0]
+        return is_plain and last is self.items[-1]
 
 
 class Mode(Enum):
@@ -173,6 +175,9 @@ class Mode(Enum):
     AHEAD = "shows what is newer than its cursor, which the store has not reached yet"
     SKIPPING = "ignores it: it is read from the log later"
     LEFT = "nothing, it is over"
+
+
+_LIVE = Mode.LIVE  # an enum's members are looked up slowly, and this one for every delivery
 
 
 class Subscriber:
@@ -189,6 +194,7 @@ class Subscriber:
         "_loaded",
         "_look_after",
         "_mode",
+        "_plain",
         "_text_viewer",
         "_unchecked",
         "_viewer",
@@ -201,8 +207,11 @@ class Subscriber:
         self._channel = channel
         self._viewer = viewer
         self._text_viewer: TextViewer | None = None
+        self._plain: Callable[[str, bytes, Cursor], None] | None = None
         if getattr(viewer, "wants_text", False):
             self._text_viewer = viewer  # type: ignore[assignment]
+        else:
+            self._plain = viewer.plain  # type: ignore[union-attr]
         self._after = after
         self._from_history = history
         self._last = after
@@ -255,12 +264,14 @@ class Subscriber:
 
     def take(self, batch: Batch) -> None:
         """Take live entries: they follow all that this channel had before."""
-        if self._mode is Mode.LIVE:
+        if self._mode is _LIVE:
             self._unchecked += batch.size
             if self._unchecked > self._look_after and self._is_over():
                 self._fall_behind(batch)
+            elif self._plain is not None and batch.frames is not None:
+                self._plain(batch.session_id, batch.frames, batch.last)
             else:
-                self._show(batch)
+                self._show_batch(batch)
         elif self._mode is Mode.HOLDING:
             self._keep(batch)
         elif self._mode is Mode.AHEAD:
@@ -333,18 +344,20 @@ class Subscriber:
             if how is Link.REPEAT:
                 continue
             if how is not Link.NEXT:
-                self._show(Batch(fresh))
+                self._show(fresh)
                 fresh = []
                 self._viewer.gap(self._channel.session_id, predecessor(item), gap_reason(how))
             fresh.append(item)
             self._last = item.cursor
-        self._show(Batch(fresh))
+        self._show(fresh)
 
-    def _show(self, batch: Batch) -> None:
-        if self._mode is Mode.LEFT or not batch.items:
-            return
+    def _show(self, items: list[Item]) -> None:
+        if items and self._mode is not Mode.LEFT:
+            self._show_batch(Batch(items))
+
+    def _show_batch(self, batch: Batch) -> None:
         if self._text_viewer is not None:
-            self._text_viewer.texts(self._channel.session_id, batch.items)
+            self._text_viewer.texts(batch.session_id, batch.items)
         else:
             batch.show(self._viewer)  # type: ignore[arg-type]
 

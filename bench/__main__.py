@@ -1,0 +1,28 @@
+"""Run a measurement by its name: ``./dev bench NAME``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+MEASUREMENTS = {
+    "fanout": "one session, 100 dashboards, up to 32 updates of 300 bytes in flight",
+}
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("measurements (./dev bench NAME --help tells their options):")
+        for name, what in MEASUREMENTS.items():
+            print(f"  {name:10} {what}")
+        return 0
+    name, *rest = arguments
+    if name not in MEASUREMENTS:
+        known = ", ".join(MEASUREMENTS)
+        print(f"./dev bench: no measurement {name!r}; there are {known}", file=sys.stderr)
+        return 2
+    return int(importlib.import_module(f"bench.{name}").main(rest))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
