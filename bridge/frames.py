@@ -18,6 +18,10 @@ except ImportError:  # no compiled wheel for this platform
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _FIN, _RESERVED, _MASKED = 0x80, 0x70, 0x80
 _WHOLE_TEXT = _FIN | _TEXT
+_FIRST_BYTES = frozenset(
+    {_CONTINUATION, _TEXT, _BINARY}
+    | {_FIN | opcode for opcode in (_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG)}
+)
 _CONTROL_LIMIT = 125  # bytes, RFC 6455 section 5.5
 _NO_MASK = bytes(4)
 _SHORTEST = 2  # bytes of a frame's header that are always there
@@ -97,11 +101,11 @@ class FrameReader:
     def _header(self, data: bytes, position: int, end: int) -> tuple[int, int]:
         """Give where a frame's payload starts and its size; past the end while not known."""
         first, second = data[position], data[position + 1]
-        if second < _MASKED or first & _RESERVED:
+        if second < _MASKED or first not in _FIRST_BYTES:
             raise _Broken(CloseCode.PROTOCOL_ERROR, _refused_header(first))
         size, start = second & 0x7F, position + 6
         if size > _CONTROL_LIMIT:
-            if first & 0x08:
+            if first & _CLOSE:
                 raise _Broken(CloseCode.PROTOCOL_ERROR, "control frame too long")
             extra = 2 if size == _TWO_BYTES else 8
             start += extra
@@ -115,20 +119,14 @@ class FrameReader:
     def _check_header(self, first: int, size: int) -> None:
         """Refuse a frame before its payload is waited for."""
         opcode = first & 0x0F
-        held = 0
-        if opcode in (_TEXT, _BINARY):
-            if self._fragments is not None:
-                raise _Broken(CloseCode.PROTOCOL_ERROR, "expected a continuation frame")
-        elif opcode == _CONTINUATION:
-            if self._fragments is None:
-                raise _Broken(CloseCode.PROTOCOL_ERROR, "unexpected continuation frame")
-            held = len(self._fragments)
-        elif opcode not in (_CLOSE, _PING, _PONG):
-            raise _Broken(CloseCode.PROTOCOL_ERROR, f"unknown opcode {opcode}")
-        elif not first & _FIN:
-            raise _Broken(CloseCode.PROTOCOL_ERROR, "fragmented control frame")
-        if held + size > self._limit:
+        if opcode >= _CLOSE:
+            return
+        if size + len(self._fragments or b"") > self._limit:
             raise _Broken(CloseCode.TOO_BIG, f"message over {self._limit} bytes")
+        if opcode == _CONTINUATION and self._fragments is None:
+            raise _Broken(CloseCode.PROTOCOL_ERROR, "unexpected continuation frame")
+        if opcode != _CONTINUATION and self._fragments is not None:
+            raise _Broken(CloseCode.PROTOCOL_ERROR, "expected a continuation frame")
 
     def _take(self, first: int, payload: bytes, messages: list[bytes]) -> bool:
         """Take a frame that is not a whole text message; True after a close frame."""
@@ -154,14 +152,15 @@ class FrameReader:
             self._fragments = None
 
     def _close(self, payload: bytes) -> Ending:
+        if len(payload) == 1:
+            raise _Broken(CloseCode.PROTOCOL_ERROR, "close frame of one byte")
+        code = int.from_bytes(payload[:2], "big") if payload else _NO_STATUS
+        reason = _utf8(payload[2:]).decode()
+        if payload and not _may_be_sent(code):
+            raise _Broken(CloseCode.PROTOCOL_ERROR, f"close frame with the code {code}")
         if self._fragments is not None:
             raise _Broken(CloseCode.PROTOCOL_ERROR, "incomplete fragmented message")
-        if not payload:
-            return Ending(_NO_STATUS, "", failed=False)
-        code = int.from_bytes(payload[:2], "big")
-        if len(payload) < 2 or not _may_be_sent(code):  # noqa: PLR2004 (a code has two bytes)
-            raise _Broken(CloseCode.PROTOCOL_ERROR, "close frame without a valid code")
-        return Ending(code, _utf8(payload[2:]).decode(), failed=False)
+        return Ending(code, reason, failed=False)
 
     def _keep(self, data: bytes, position: int, stop: int) -> None:
         self._rest = bytearray(data[position:])
@@ -209,7 +208,14 @@ def _header(first: int, size: int) -> bytes:
 
 
 def _refused_header(first: int) -> str:
-    return "reserved bits must be 0" if first & _RESERVED else "frames must be masked"
+    if first & _RESERVED:
+        return "reserved bits must be 0"
+    if first in _FIRST_BYTES:
+        return "frames must be masked"
+    opcode = first & 0x0F
+    if opcode in (_CLOSE, _PING, _PONG):
+        return "fragmented control frame"
+    return f"unknown opcode {opcode}"
 
 
 def _utf8(payload: bytes) -> bytes:

@@ -112,7 +112,7 @@ CUTS = st.lists(st.integers(0, 1 << 20), max_size=12)
 
 
 @given(STREAMS, CUTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @example(frame(1, b"a", fin=False) + frame(9, b"p") + frame(0, b"b"), [1, 2, 3, 9, 10])
 def test_any_stream_in_any_pieces_reads_as_the_oracle_reads_it(stream, cuts):
     messages, pings, ending = ours(chopped(stream, cuts))
@@ -124,7 +124,7 @@ def test_any_stream_in_any_pieces_reads_as_the_oracle_reads_it(stream, cuts):
 
 
 @given(st.binary(max_size=200), CUTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_noise_never_raises_and_fails_where_the_oracle_fails(noise, cuts):
     messages, _, ending = ours(chopped(noise, cuts))
     expected_messages, _, expected_code = theirs(noise)
