@@ -80,6 +80,13 @@ async def test_a_new_epoch_that_names_another_end_is_a_hole(writer):
     assert await writer.append(writer.update(1, prev=Cursor(old.epoch, 9))) == Appended("gap", old)
 
 
+async def test_a_new_epoch_may_have_lost_a_tail_that_is_stored(writer):
+    await writer.append(writer.update(1), writer.update(2))
+    old = Cursor(writer.epoch, 1)
+    await writer.take_claim(epoch=writer.epoch + 1, writer="w2")
+    assert (await writer.append(writer.update(1, prev=old))).state == "ok"
+
+
 async def test_a_refill_may_bring_entries_of_older_epochs(writer):
     old = writer.epoch - 5
     appended = await writer.append(
