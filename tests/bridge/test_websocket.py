@@ -117,6 +117,13 @@ async def test_a_lost_connection_is_told_as_1006(served):
     assert peer.ended == [(1006, "connection lost")]
 
 
+async def test_a_malformed_frame_is_answered_with_its_code(served):
+    client = await connected(served)
+    client.send(masked(3))
+    assert await client.frame() == (8, struct.pack("!H", 1002) + b"unknown opcode 3")
+    client.drop()
+
+
 async def test_pings_are_answered(served):
     client = await connected(served)
     client.send(masked(9, b"are you there"))
