@@ -15,7 +15,8 @@ from bridge.hub import Hub
 from bridge.protocol import entry
 from bridge.protocol.close_codes import CloseCode
 from bridge.protocol.cursor import START, Cursor
-from bridge.subscriber import Item, Subscriber
+from bridge.subscriber import Subscriber
+from bridge.viewer import Item
 from bridge.websocket import Peer, Socket, take_over
 
 FRAME_LIMIT = 16 << 20

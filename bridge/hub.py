@@ -15,22 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge import keys
+from bridge.batch import Batch, Link, gap_reason, link, predecessor
 from bridge.inbox import Followed, Inbox
 from bridge.log import Log
 from bridge.protocol import entry
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.errors import InvalidRequest, StoreUnavailable
-from bridge.subscriber import (
-    Batch,
-    Item,
-    Link,
-    Subscriber,
-    TextViewer,
-    Viewer,
-    gap_reason,
-    link,
-    predecessor,
-)
+from bridge.subscriber import Subscriber
+from bridge.viewer import Item, TextViewer, Viewer
 
 __all__ = ["Channel", "Hub", "HubLimits", "Item", "Subscriber", "TextViewer", "Viewer"]
 

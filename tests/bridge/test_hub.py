@@ -9,7 +9,8 @@ from bridge.protocol import entry
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Meta, Origin
 from bridge.protocol.errors import InvalidParams, StoreUnavailable
-from bridge.subscriber import Item, Subscriber
+from bridge.subscriber import Subscriber
+from bridge.viewer import Item
 
 
 @pytest.fixture

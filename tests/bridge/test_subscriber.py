@@ -13,8 +13,8 @@ from bridge.hub import Hub, HubLimits
 from bridge.log import LogLimits
 from bridge.protocol import entry
 from bridge.protocol.cursor import START, Cursor
-from bridge.protocol.entry import Meta
-from bridge.subscriber import Item, Link, Subscriber, link, predecessor
+from bridge.subscriber import Subscriber
+from bridge.viewer import Item
 
 SLOW = 8 << 20  # bytes not taken, over every bound
 _numbers = itertools.count(1)
@@ -274,41 +274,6 @@ async def test_more_than_may_be_held_is_read_from_the_log(writer):
     await writer.append(*large)
     viewer, _ = await joining
     assert seqs(viewer.seen) == list(range(1, 61))
-
-
-# Links.
-
-
-def entry_at(epoch, seq, prev=None):
-    meta = Meta(epoch, seq, prev=None if prev is None else str(Cursor(*prev)))
-    text = entry.stamp(entry.UPDATE, "s1", meta, {"update": {}})
-    return Item(Cursor(epoch, seq), text, entry.read(text))
-
-
-@pytest.mark.parametrize(
-    ("last", "item", "how"),
-    [
-        ((0, 0), entry_at(5, 1), Link.NEXT),
-        ((0, 0), entry_at(5, 2), Link.AHEAD),
-        ((5, 1), entry_at(5, 2), Link.NEXT),
-        ((5, 2), entry_at(5, 2), Link.REPEAT),
-        ((5, 1), entry_at(5, 3), Link.AHEAD),
-        ((5, 4), entry_at(6, 1, prev=(5, 4)), Link.NEXT),
-        ((5, 3), entry_at(6, 1, prev=(5, 4)), Link.AHEAD),
-        ((5, 9), entry_at(6, 1, prev=(5, 4)), Link.REWOUND),
-        ((5, 9), entry_at(6, 1), Link.REWOUND),
-        ((5, 9), entry_at(6, 2), Link.AHEAD),
-        ((6, 1), entry_at(5, 7), Link.REPEAT),
-    ],
-)
-def test_an_entry_follows_a_cursor_or_does_not(last, item, how):
-    assert link(Cursor(*last), item) is how
-
-
-def test_an_entry_knows_what_it_follows():
-    assert predecessor(entry_at(5, 3)) == Cursor(5, 2)
-    assert predecessor(entry_at(5, 1, prev=(4, 8))) == Cursor(4, 8)
-    assert predecessor(entry_at(5, 1)) == START
 
 
 # The law.

@@ -6,7 +6,7 @@ from typing import Any
 
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import read
-from bridge.subscriber import Item
+from bridge.viewer import Item
 
 WITHIN = 10.0
 

@@ -1,0 +1,101 @@
+"""Entries on their way to viewers: how one follows another, and frames built once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from bridge.frames import text_frame
+from bridge.protocol import entry
+from bridge.protocol.cursor import START, Cursor
+from bridge.viewer import Item, Viewer
+
+
+class Link(Enum):
+    """How an entry stands to the last one before it."""
+
+    NEXT = "nothing lies between"
+    REPEAT = "not newer"
+    AHEAD = "something lies between"
+    REWOUND = "it follows an earlier one: what lay between was lost in a crash"
+
+
+_GAPS = {Link.AHEAD: "trimmed", Link.REWOUND: "tail_lost"}
+
+
+def link(last: Cursor, item: Item) -> Link:
+    """Say how an entry follows a cursor."""
+    cursor = item.cursor
+    if cursor[0] == last[0]:
+        if cursor[1] == last[1] + 1:
+            return Link.NEXT
+        return Link.REPEAT if cursor[1] <= last[1] else Link.AHEAD
+    if cursor[0] < last[0]:
+        return Link.REPEAT
+    before = predecessor(item)
+    if before == last:
+        return Link.NEXT
+    return Link.AHEAD if before > last else Link.REWOUND
+
+
+def predecessor(item: Item) -> Cursor:
+    """Give the cursor that an entry follows, as its connector numbered it."""
+    if item.cursor.seq > 1:
+        return Cursor(item.cursor.epoch, item.cursor.seq - 1)
+    prev = item.envelope.meta.prev
+    return Cursor.parse(prev) if prev else START
+
+
+def gap_reason(how: Link) -> str:
+    """Name the gap that a link stands for."""
+    return _GAPS[how]
+
+
+def items_of(entries: Iterable[tuple[Cursor, bytes]]) -> list[Item]:
+    """Decode stored entries' envelopes."""
+    return [Item(cursor, text, entry.read(text)) for cursor, text in entries]
+
+
+class Batch:
+    """Entries without a hole, framed and joined once for everybody."""
+
+    __slots__ = ("frames", "items", "last", "runs", "session_id", "size")
+
+    def __init__(self, items: list[Item]) -> None:
+        """Frame what will be seen as a frame; questions are not."""
+        self.items = items
+        self.session_id = items[0].envelope.session_id
+        self.runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
+        self._frame(items)
+        self.size = sum(len(frames) for frames, _, _ in self.runs)
+        self.last = items[-1].cursor
+        # The frames of all, if all are plain: the usual case, taken without a loop.
+        self.frames = self.runs[0][0] if len(self.runs) == 1 and self._is_plain() else None
+
+    def show(self, viewer: Viewer) -> None:
+        """Give a viewer the frames."""
+        for frames, last, is_plain in self.runs:
+            if is_plain:
+                viewer.plain(self.session_id, frames, last.cursor)
+            else:
+                viewer.special(last, frames)
+
+    def _frame(self, items: list[Item]) -> None:
+        plain: list[bytes] = []
+        before = items[0]
+        for item in items:
+            if item.envelope.is_plain:
+                plain.append(text_frame(item.text))
+                before = item
+                continue
+            if plain:
+                self.runs.append((b"".join(plain), before, True))
+                plain = []
+            if item.envelope.method not in entry.QUESTIONS:
+                self.runs.append((text_frame(item.text), item, False))
+        if plain:
+            self.runs.append((b"".join(plain), before, True))
+
+    def _is_plain(self) -> bool:
+        _, last, is_plain = self.runs[0]
+        return is_plain and last is self.items[-1]
