@@ -169,10 +169,10 @@ class Subscriber:
             left -= len(page)
             room -= sum(len(text) for _, text in page)
         items = [item for page in reversed(pages) for item in items_of(page)]
-        if items:
-            self._last = predecessor(items[0])
-            if self._last != START:
-                self._viewer.gap(self._channel.session_id, self._last, "history_starts_here")
+        # What nobody holds any more is not waited for.
+        self._last = predecessor(items[0]) if items else self._hold_from
+        if self._last != START:
+            self._viewer.gap(self._channel.session_id, self._last, "history_starts_here")
         for start in range(0, len(items), PAGE):
             self._accept(items[start : start + PAGE])
             await self._drain()

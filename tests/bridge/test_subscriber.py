@@ -9,6 +9,7 @@ from fakes.viewer import FrameViewer, Stream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bridge import keys
 from bridge.hub import Hub, HubLimits
 from bridge.log import LogLimits
 from bridge.protocol import entry
@@ -139,6 +140,15 @@ async def test_a_session_of_large_entries_is_loaded_by_its_bytes(writer):
     viewer, _ = await watching(hub)
     assert seqs(viewer.seen) == list(range(301, 1301))
     assert viewer.gaps == [(Cursor(writer.epoch, 300), "history_starts_here")]
+
+
+async def test_a_session_whose_entries_are_gone_says_so_and_goes_on(hub, writer):
+    await writer.append(*updates(writer, 1, 3))
+    await writer.store.commands.delete(keys.log("acme", "s1"))
+    viewer, _ = await watching(hub)
+    hub.publish("acme", "s1", items(writer.update(4)))
+    assert viewer.record[0] == ("gap", Cursor(writer.epoch, 3), "history_starts_here")
+    assert seqs(viewer.seen) == [4]
 
 
 async def test_a_session_that_is_held_whole_has_no_gap(hub, writer):
