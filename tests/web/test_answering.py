@@ -88,8 +88,8 @@ async def test_the_others_see_who_answered(shared_house, sign_in):
     await expect(ben.sheet.locator(".verdict")).to_contain_text("Alice allowed this")
 
 
-async def test_three_parallel_questions_are_answered_in_any_order(shared_house, sign_in):
-    alice = await sign_in(shared_house)
+async def test_three_parallel_questions_are_answered_in_any_order(own_house, sign_in):
+    alice = await sign_in(own_house)
     await alice.new_session()
     await alice.write("parallel 3")
     await alice.reads("(3) Chimera Bridge")
@@ -100,7 +100,7 @@ async def test_three_parallel_questions_are_answered_in_any_order(shared_house, 
         await expect(alice.sheet.locator(".verdict")).to_contain_text("applied", timeout=20_000)
     await alice.says("All are answered.")
     await alice.reads("Chimera Bridge")
-    written = {path.name for path in shared_house.work.glob("parallel-*.txt")}
+    written = {path.name for path in own_house.work.glob("parallel-*.txt")}
     assert written == {"parallel-1.txt", "parallel-2.txt"}
 
 

@@ -40,12 +40,9 @@ async def test_a_link_that_breaks_while_it_streams_misses_nothing(shared_house, 
     alice = await sign_in(shared_house)
     await alice.new_session()
     await alice.write(f"stream {PIECES} 10")
-    await alice.says("piece 40 of")
-    await alice.context.set_offline(True)
-    await alice.break_link()
-    await expect(alice.page.locator(".trouble")).to_contain_text("reconnecting")
-    await alice.context.set_offline(False)
-    await alice.is_live()
+    for number in (40, 120, 200):
+        await alice.says(f"piece {number} of")
+        await alice.break_link()
     await alice.turn_ends()
     assert await pieces(alice) == list(range(1, PIECES + 1))
 

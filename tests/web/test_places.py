@@ -66,13 +66,11 @@ async def test_a_failed_turn_says_why(shared_house, sign_in):
     await alice.says("the demo was asked to fail")
 
 
-async def test_the_mode_is_the_agents_own(shared_house, sign_in):
+async def test_a_mode_that_only_the_machine_may_set_is_shown_and_not_offered(shared_house, sign_in):
     alice = await sign_in(shared_house)
     await alice.new_session()
-    await alice.page.get_by_label("Mode").select_option("Accept edits")
-    await alice.write("edit unasked.txt")
-    await alice.says("The file is written.")
-    assert (shared_house.work / "unasked.txt").exists()
+    await expect(alice.page.locator(".picker output")).to_have_text("Ask")
+    await expect(alice.page.locator(".picker select")).to_have_count(0)
 
 
 async def test_the_fleet_names_machine_and_state(shared_house, sign_in):
@@ -91,8 +89,8 @@ async def test_an_agent_that_goes_is_told_with_its_reason(own_house, sign_in):
     await expect(alice.page.locator(".agent")).to_contain_text("ended")
 
 
-async def test_a_low_risk_question_is_answered_by_a_key(shared_house, sign_in):
-    alice = await sign_in(shared_house)
+async def test_a_low_risk_question_is_answered_by_a_key(own_house, sign_in):
+    alice = await sign_in(own_house)
     await alice.new_session()
     await alice.write("run echo hello")
     await alice.reads("(1) Chimera Bridge")
@@ -109,15 +107,14 @@ async def test_a_phone_leads_from_the_inbox_to_the_answer_and_back(shared_house,
     await alice.new_session()
     await alice.write("run echo inbox > inbox.txt")
     await alice.page.get_by_role("button", name="Back").click()
-    await alice.page.get_by_role("link", name="Inbox").click()
     await alice.page.get_by_role("link", name="Review").click()
     await alice.button("Reject").click()
     await alice.page.get_by_role("button", name="Back").click()
     await expect(alice.page.locator(".answered").first).to_contain_text("You rejected this")
 
 
-async def test_nothing_on_a_phone_is_wider_than_the_phone(shared_house, sign_in):
-    alice = await sign_in(shared_house, at={"width": 320, "height": 640})
+async def test_nothing_on_a_phone_is_wider_than_the_phone(own_house, sign_in):
+    alice = await sign_in(own_house, at={"width": 320, "height": 640})
     await alice.new_session()
     await alice.write("edit narrow.txt")
     await alice.opens_question()
@@ -125,4 +122,3 @@ async def test_nothing_on_a_phone_is_wider_than_the_phone(shared_house, sign_in)
         await alice.go(place)
         width = await alice.page.evaluate("document.documentElement.scrollWidth")
         assert width <= 320, place
-    await alice.page.go_back()

@@ -56,6 +56,8 @@ export class Conversation {
   readonly before = signal<Before>("beginning");
   /** When I asked to stop the turn that runs; null: not asked. */
   readonly stopping = signal<number | null>(null);
+  /** Whether a mode or an option that I chose is on its way. */
+  readonly asking = signal(false);
   /** Why the last thing I asked for was not done. */
   readonly refusal = signal<string | null>(null);
   readonly prompts: Prompts;
@@ -157,11 +159,14 @@ export class Conversation {
 
   private async ask(method: string, params: Payload): Promise<void> {
     this.refusal.value = null;
+    this.asking.value = true;
     const meta = { [META]: { mailId: newId("m") } };
     try {
       await this.connection.request(method, { sessionId: this.sessionId, ...params, _meta: meta });
     } catch (error) {
       this.refusal.value = (error as Error).message;
+    } finally {
+      this.asking.value = false;
     }
   }
 
@@ -201,7 +206,7 @@ export class Conversation {
   private endOf(readSome: boolean): Before {
     const first = this.entries[0];
     const meta = first && metaOf(first);
-    if (!meta || (meta.seq === 1 && !meta.prev)) return "beginning";
+    if (!meta || (meta.seq === 1 && parseCursor(meta.prev).epoch === 0)) return "beginning";
     return readSome && this.before.value !== "dropped" ? "more" : "dropped";
   }
 

@@ -43,7 +43,7 @@ export function headOfChange(change: Change): Line[] {
 /** The parts of a subject that are not shown whole at first: each must be opened before allowing. */
 export function longParts(subject: Subject): string[] {
   const long = (["command", "arguments", "said", "title"] as const).filter((part) => {
-    const text = subject[part];
+    const text = part === "title" ? shownTitle(subject) : subject[part];
     return text ? headOf(text).length < text.length : false;
   });
   const diffs = subject.diffs.flatMap((diff, index) => {
@@ -51,6 +51,12 @@ export function longParts(subject: Subject): string[] {
     return headOfChange(change).length < change.lines.length ? [diffPart(index)] : [];
   });
   return [...long, ...diffs];
+}
+
+/** The agent's own title, where it says more than what stands above it. */
+export function shownTitle(subject: Subject): string {
+  const { title, command, form } = subject;
+  return form || title === command ? "" : title;
 }
 
 export function diffPart(index: number): string {

@@ -33,6 +33,12 @@ export function go(to: Route): void {
   location.hash = href(to);
 }
 
+/** Goes there in place of the present one, which is no place to come back to. */
+export function goInstead(to: Route): void {
+  history.replaceState({ depth }, "", href(to));
+  route.value = to;
+}
+
 // How many places of ours lie behind the present one; kept in each history entry.
 let depth = 0;
 

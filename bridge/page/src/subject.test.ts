@@ -88,6 +88,9 @@ describe("a subject", () => {
     const long = subject({ command: "x".repeat(5000), diffs: [{ path: "a", newText }] });
     expect(longParts(long)).toEqual(["command", "diff 0"]);
     expect(longParts(subject())).toEqual([]);
+    expect(longParts(subject({ command: "x".repeat(5000), title: "x".repeat(5000) }))).toEqual([
+      "command",
+    ]);
   });
 });
 

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { duration } from "../age";
 import { now } from "../clock";
 import { usePage } from "../page";
-import { go } from "../route";
+import { goInstead } from "../route";
 import { attachmentState, isReachable } from "../states";
 import type { Agent } from "../wire";
 import { words } from "../words";
@@ -44,7 +44,7 @@ function Choose({ agents }: { agents: Agent[] }) {
     setSince(Date.now());
     setProblem(null);
     try {
-      go({ at: "session", id: await page.newSession(chosen, joined(folder, below)) });
+      goInstead({ at: "session", id: await page.newSession(chosen, joined(folder, below)) });
     } catch (error) {
       setProblem((error as Error).message);
     } finally {

@@ -1,4 +1,5 @@
 import type { Conversation } from "../conversation";
+import { usePage } from "../page";
 import type { ConfigOption, Session } from "../wire";
 import { words } from "../words";
 
@@ -7,21 +8,37 @@ interface Props {
   conversation: Conversation;
 }
 
-/** In which mode the agent works; only what it offers itself. */
+// Of its other settings, those that give the agent no more rights; the machine refuses the rest.
+const OPEN_CATEGORIES = new Set(["model", "thought_level"]);
+
+/** In which mode the agent works, and those that may be chosen from here. */
 export function ModePicker({ session, conversation }: Props) {
-  const modes = session.modes;
-  if (!modes || modes.availableModes.length < 2) return null;
+  const { store } = usePage();
+  const { modes } = session;
+  if (!modes) return null;
   const current = conversation.view.value.mode ?? modes.currentModeId;
+  const allowed = new Set(store.may("operator") ? store.agentOf(session.agent)?.modes : []);
   const chosen = modes.availableModes.find((mode) => mode.id === current);
+  const offered = modes.availableModes.filter(
+    (mode) => mode.id === current || allowed.has(mode.id),
+  );
+  if (offered.length < 2 || session.state === "ended") {
+    return (
+      <span class="picker" title={chosen?.description ?? undefined}>
+        <span>{words.session.mode}</span>
+        <output>{chosen?.name ?? current}</output>
+      </span>
+    );
+  }
   return (
     <label class="picker" title={chosen?.description ?? undefined}>
       <span>{words.session.mode}</span>
       <select
         value={current}
-        disabled={session.state === "ended"}
+        disabled={conversation.asking.value}
         onChange={(event) => void conversation.setMode(event.currentTarget.value)}
       >
-        {modes.availableModes.map((mode) => (
+        {offered.map((mode) => (
           <option key={mode.id} value={mode.id}>
             {mode.name}
           </option>
@@ -31,12 +48,12 @@ export function ModePicker({ session, conversation }: Props) {
   );
 }
 
-/** The agent's other settings, such as its model; folded away until asked for. */
+/** The agent's model and how hard it thinks; folded away until asked for. */
 export function OptionPickers({ session, conversation }: Props) {
-  const options = (conversation.view.value.configOptions ?? session.configOptions ?? []).filter(
-    (option) => option.category !== "mode" || !session.modes,
-  );
-  if (options.length === 0) return null;
+  const { store } = usePage();
+  const all = conversation.view.value.configOptions ?? session.configOptions ?? [];
+  const options = all.filter((option) => OPEN_CATEGORIES.has(option.category ?? ""));
+  if (options.length === 0 || !store.may("operator")) return null;
   return (
     <details class="options-more">
       <summary>{words.session.options}</summary>
@@ -75,6 +92,7 @@ function OptionPicker({
       <span>{option.name}</span>
       <select
         value={String(option.currentValue)}
+        disabled={conversation.asking.value}
         onChange={(event) => set(event.currentTarget.value)}
       >
         {option.options.map((one) => (

@@ -58,8 +58,8 @@ function Facts({ session, conversation }: FactsProps) {
       <span class="sub" dir="auto" title={session.cwd}>
         {facts.filter(Boolean).join(" · ")}
       </span>
-      {store.may("operator") && <ModePicker session={session} conversation={conversation} />}
-      {store.may("operator") && <OptionPickers session={session} conversation={conversation} />}
+      <ModePicker session={session} conversation={conversation} />
+      <OptionPickers session={session} conversation={conversation} />
     </div>
   );
 }

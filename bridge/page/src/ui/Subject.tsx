@@ -1,4 +1,4 @@
-import { diffPart } from "../reading";
+import { diffPart, shownTitle } from "../reading";
 import { hiddenIn, type Subject as SubjectText } from "../subject";
 import { words } from "../words";
 import { Change } from "./Change";
@@ -41,13 +41,13 @@ export function Subject({ subject, onOpened }: Props) {
       {diffs.map((diff, index) => (
         <Change key={diff.path} diff={diff} onOpened={() => onOpened(diffPart(index))} />
       ))}
-      <Details subject={subject} showTitle={!isTitleAll && !form} onOpened={onOpened} />
+      <Details subject={subject} isTitleAll={isTitleAll} onOpened={onOpened} />
     </>
   );
 }
 
-function Details({ subject, showTitle, onOpened }: Props & { showTitle: boolean }) {
-  const { title, command, said, paths, diffs } = subject;
+function Details({ subject, isTitleAll, onOpened }: Props & { isTitleAll: boolean }) {
+  const { said, paths, diffs } = subject;
   const others = paths.filter((path) => !diffs.some((diff) => diff.path === path));
   return (
     <>
@@ -59,7 +59,7 @@ function Details({ subject, showTitle, onOpened }: Props & { showTitle: boolean 
       <Part heading={words.question.paths} text={others.join("\n")} />
       <Part
         heading={words.question.facts.agentSays}
-        text={showTitle && title !== command ? title : ""}
+        text={isTitleAll ? "" : shownTitle(subject)}
         onOpened={() => onOpened("title")}
       />
       <Part heading={words.question.said} text={said} onOpened={() => onOpened("said")} />

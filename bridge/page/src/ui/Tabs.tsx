@@ -28,8 +28,7 @@ export function Tabs({ places }: { places: Place[] }) {
             {ICONS[place]}
           </svg>
           <span>
-            {words.places[place]}
-            {place === "inbox" && open > 0 && <b class="count">{open}</b>}
+            {words.places[place]} {place === "inbox" && open > 0 && <b class="count">{open}</b>}
           </span>
         </a>
       ))}
