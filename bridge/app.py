@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TypedDict
 
 from fastapi import FastAPI, Request
@@ -16,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
 
-from bridge.endpoints import docs, events, health, login, page, rest
+from bridge.endpoints import acp, docs, events, health, login, page, rest, uplink
 from bridge.endpoints.body import sentence_of
 from bridge.middleware import HEADERS, AccessLog, BodyLimit, SecurityHeaders
 from bridge.protocol.errors import (
@@ -63,10 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for name in ("uplink", "acp"):
-        if find_spec(f"bridge.endpoints.{name}"):
-            app.include_router(import_module(f"bridge.endpoints.{name}").router)
-    for module in (login, rest, events, health, docs):
+    for module in (uplink, acp, login, rest, events, health, docs):
         app.include_router(module.router)
     app.include_router(page.router)  # serves every other path
 

@@ -16,7 +16,7 @@ from bridge.protocol.entry import Origin
 class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One notice."""
 
-    kind: Literal["session", "agent", "roundTrip", "mail"]
+    kind: Literal["session", "agent", "roundTrip", "mail", "presence"]
     id: str
     at: int = 0  # Unix milliseconds
     session_id: str | None = None

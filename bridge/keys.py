@@ -19,6 +19,7 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:sessions``                  zset by last write; pinned, pruned when read
 ``b:{t}:sessions:<agent>``          zset, those of one agent; agent life
 ``b:{t}:agents``                    zset by last connection; pinned, pruned when read
+``b:{t}:presence:<session>``        hash: node → end of life and watchers; a minute, renewed
 ``b:{t}:changes``                   stream of notices, about 1,000; 24 hours
 ``b:{t}:audit``                     stream of decisions and ends; cut at 400 days of age
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
@@ -45,7 +46,7 @@ _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
     r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit)"
-    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|sessions)"
+    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
@@ -99,6 +100,11 @@ def chunks(tenant: str, session: str) -> str:
 def asked(tenant: str, session: str) -> str:
     """Name the hash of a session's round-trips that are not closed."""
     return _named(tenant, "asked", session, "session id")
+
+
+def presence(tenant: str, session: str) -> str:
+    """Name the hash of who watches a session."""
+    return _named(tenant, "presence", session, "session id")
 
 
 def sessions(tenant: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
 
 from bridge.agents import Agents
+from bridge.bulletin import Bulletin
+from bridge.change_feed import ChangeFeed
+from bridge.dashboards import Dashboards
 from bridge.embedded import EmbeddedValkey
 from bridge.hub import Hub, HubLimits
 from bridge.identity import Identities
@@ -20,12 +23,15 @@ from bridge.login import Logins
 from bridge.mail import Mailbox
 from bridge.metrics import Metrics
 from bridge.origins import Origins
+from bridge.presence import Presence
+from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 from bridge.round_trips import RoundTrips
 from bridge.sessions import Sessions
 from bridge.settings import Settings
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
+from bridge.uplinks import Uplinks
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +57,10 @@ class Relay:
     agents: Agents
     round_trips: RoundTrips
     mailbox: Mailbox
+    changes: ChangeFeed
+    presence: Presence
+    uplinks: Uplinks
+    dashboards: Dashboards
     tokens: Tokens
     logins: Logins
     identities: Identities
@@ -73,12 +83,16 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay = _assemble(settings, tokens, store)
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
+            relay.tasks.start("uplinks", relay.uplinks.run())
+            relay.tasks.start("bulletin", Bulletin(relay).run())
             facts = {"node": relay.node, "store": store.address}
             logger.info("relay %s runs", relay.version, extra=facts)
             try:
                 yield relay
             finally:
                 relay.hub.close()
+                with suppress(StoreUnavailable):
+                    await relay.uplinks.release()
                 await relay.tasks.end()
         finally:
             await store.aclose()
@@ -111,6 +125,10 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         agents=Agents(store, inbox, age_seconds=settings.log_age_seconds),
         round_trips=RoundTrips(store, inbox),
         mailbox=Mailbox(store, inbox),
+        changes=ChangeFeed(store, inbox),
+        presence=Presence(store, inbox),
+        uplinks=Uplinks(),
+        dashboards=Dashboards(),
         tokens=tokens,
         logins=Logins(store),
         identities=Identities(),

@@ -6,6 +6,7 @@ RFC 6455 section 7.4 rules 1000-1015; 4400-4499 are ours.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
 class CloseCode(IntEnum):
@@ -14,7 +15,7 @@ class CloseCode(IntEnum):
     reason: str
     final: bool
 
-    def __new__(cls, code: int, reason: str, final: bool) -> CloseCode:  # noqa: FBT001
+    def __new__(cls, code: int, reason: str, final: bool) -> Self:  # noqa: FBT001
         """Build a member that is the code and carries its reason and finality."""
         member = int.__new__(cls, code)
         member._value_ = code

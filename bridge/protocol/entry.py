@@ -68,6 +68,10 @@ class _Params(msgspec.Struct, frozen=True):
     meta: _MetaHolder = msgspec.field(name="_meta")
 
 
+class _Method(msgspec.Struct, frozen=True):
+    method: str = ""
+
+
 class Envelope(msgspec.Struct, frozen=True):
     """All the relay reads of an entry."""
 
@@ -97,6 +101,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(Envelope).decode
+_decode_method = msgspec.json.Decoder(_Method).decode
 
 
 def read(text: bytes) -> Envelope:
@@ -108,6 +113,19 @@ def read(text: bytes) -> Envelope:
     if envelope.method not in METHODS:
         raise InvalidRequest(f"{envelope.method[:80]!r} is no kind of log entry")
     return envelope
+
+
+def sift(text: bytes) -> Envelope | None:
+    """Give an entry's envelope, or None for a message that is no entry; raises InvalidRequest."""
+    try:
+        envelope = _decode(text)
+    except msgspec.ValidationError:  # another message's params have another form
+        if _decode_method(text).method in METHODS:
+            return read(text)
+        return None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"not JSON: {error}") from None
+    return envelope if envelope.method in METHODS else None
 
 
 def stamp(
@@ -129,7 +147,10 @@ def stamp(
 
 def timestamp(milliseconds: int | None = None) -> str:
     """Write a time (default: now) as ISO 8601 in UTC with milliseconds."""
-    when = datetime.now(UTC) if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    if milliseconds is None:
+        when = datetime.now(UTC)
+    else:
+        when = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03d}Z"
 
 

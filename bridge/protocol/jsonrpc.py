@@ -163,16 +163,17 @@ def _id(raw: msgspec.Raw) -> Id | None:
     if len(raw) > ID_LIMIT:
         raise InvalidRequest(f"the id is {len(raw)} bytes long; at most {ID_LIMIT} are taken")
     try:
-        return _decode_id(raw)
+        id_: Id | None = _decode_id(raw)
     except msgspec.ValidationError:
         raise InvalidRequest("an id must be a whole number or a string") from None
+    return id_
 
 
 def _params(raw: msgspec.Raw, id_: Id | None) -> msgspec.Raw:
-    first = memoryview(raw)[:1]
-    if first == b"{":
+    first = memoryview(raw)[0]
+    if first == ord("{"):
         return raw
-    if first == b"n":  # null
+    if first == ord("n"):  # null
         return _EMPTY
     raise InvalidRequest("params must be an object", id=id_)
 

@@ -1,9 +1,10 @@
 """What connector and relay say on the uplink, and the numbering both keep.
 
 Login: the connector sends ``uplink/hello``; the relay claims its agents and answers with what it
-has stored of each session. Steady state: the connector sends log entries, the relay stores them and
-sends ``uplink/ack``; the relay sends ``uplink/mail``, the connector answers ``uplink/mail_journaled``
-(on disk) and ``uplink/mail_done``. After ten seconds without a byte either side sends ``uplink/ping``.
+has stored of each session. Steady state: the connector sends log entries, the relay stores them
+and sends ``uplink/ack``; the relay sends ``uplink/mail``, the connector answers
+``uplink/mail_journaled`` (on disk) and ``uplink/mail_done``. After ten seconds without a byte
+either side sends ``uplink/ping``.
 """
 
 from __future__ import annotations
@@ -161,13 +162,14 @@ class Arrivals:
         self.last = stored
 
     def accept(self, cursor: Cursor, prev: Cursor | None = None) -> bool | None:
-        """Say True for the next entry, False for a repeat, None for a hole (resend from ``last``)."""
+        """Say True for the next entry, False for a repeat, None for a hole before it."""
         if cursor <= self.last:
             return False
         if cursor.epoch == self.last.epoch:
             follows = cursor.seq == self.last.seq + 1
         else:
-            follows = cursor.seq == 1 and (prev is None or prev == self.last)
+            # below: a crash of the connector's machine lost a tail that is stored here
+            follows = cursor.seq == 1 and (prev is None or prev <= self.last)
         if not follows:
             return None
         self.last = cursor

@@ -27,6 +27,13 @@ if m[1] and m[1] ~= agent then
   return {'foreign', '0', '0', {}, {}}
 end
 
+-- Below: the connector's machine crashed and lost a tail that is stored here.
+local function not_after(prev, epoch, seq)
+  local e, s = string.match(prev, '(%d+)-(%d+)')
+  e, s = tonumber(e), tonumber(s)
+  return e < epoch or (e == epoch and s <= seq)
+end
+
 local announced = false
 local function tell(notice)
   announce(changes, notice, now)
@@ -87,7 +94,7 @@ for i = FIRST, #ARGV, 5 do
   local ahead = e > epoch or (e == epoch and s > seq)
   if ahead then
     local follows = e == epoch and s == seq + 1
-      or e > epoch and s == 1 and (prev == '' or prev == whole(epoch) .. '-' .. whole(seq))
+      or e > epoch and s == 1 and (prev == '' or not_after(prev, epoch, seq))
     if not follows then
       state = 'gap'
       break

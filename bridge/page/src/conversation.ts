@@ -111,9 +111,12 @@ export class Conversation {
     this.schedule();
   }
 
-  /** The relay says that entries before `from` are gone; what is held follows. */
+  /** The relay says that what comes next follows `from`: what we hold beyond is of a lost tail. */
   gap(params: Payload): void {
     const from = params.from ? parseCursor(String(params.from)) : null;
+    if (from && compareCursors(from, this.transcript.last) < 0) {
+      this.rebuild(this.entries.filter((entry) => compareCursors(metaOf(entry), from) <= 0));
+    }
     const mark = { reason: String(params.reason ?? ""), from, at: this.transcript.last };
     if (this.entries.length === 0) {
       this.before.value = "dropped";
@@ -139,14 +142,18 @@ export class Conversation {
     }
   }
 
-  stop(): void {
+  /** Asks the agent to stop; that it did is said by the turn's end alone. */
+  async stop(): Promise<void> {
+    this.refusal.value = null;
     this.stopping.value = Date.now();
     const meta = { [META]: { mailId: newId("c") } };
-    const sent = this.connection.notify("session/cancel", {
-      sessionId: this.sessionId,
-      _meta: meta,
-    });
-    if (!sent) this.stopping.value = null;
+    const params = { sessionId: this.sessionId, _meta: meta };
+    try {
+      await this.connection.request("session/cancel", params);
+    } catch (error) {
+      this.stopping.value = null;
+      this.refusal.value = (error as Error).message;
+    }
   }
 
   async setMode(modeId: string): Promise<void> {

@@ -123,7 +123,7 @@ function Stop({ session, conversation }: Props) {
   const host = store.agentOf(session.agent)?.host ?? "";
   if (asked === null) {
     return (
-      <button type="button" class="btn" onClick={() => conversation.stop()}>
+      <button type="button" class="btn" onClick={() => void conversation.stop()}>
         {words.composer.stop}
       </button>
     );

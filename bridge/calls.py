@@ -1,0 +1,425 @@
+"""What a client may ask of the relay: ACP's methods and ours, each one small function.
+
+A call gives its result, or None when its answer comes later. Who may call what is
+``acp.NEEDED_ROLE``; ``session/prompt`` and the like go down as mail, and only the fields named here
+go with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bridge.agents import attachment_json
+from bridge.protocol import acp, entry, jsonrpc
+from bridge.protocol.attachment import State
+from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.entry import META_KEY
+from bridge.protocol.errors import (
+    AgentUnavailable,
+    BridgeError,
+    InternalError,
+    InvalidParams,
+    MethodNotFound,
+    NotAllowed,
+)
+from bridge.protocol.jsonrpc import Id, Payload
+from bridge.protocol.round_trip import Decision
+from bridge.sessions import SessionRecord
+
+if TYPE_CHECKING:
+    from bridge.dashboards import Dashboard
+
+TURN_SECONDS = 5.0  # for a turn's end to be shown after its outcome is known
+NEW_SECONDS = 60.0  # for an agent to open a session
+MAIL_LIFE_MS = 600_000  # a prompt to an agent that is away is refused after this
+MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, optional
+    acp.PROMPT: (("prompt",), ()),
+    acp.CANCEL: ((), ()),
+    acp.SET_MODE: (("modeId",), ()),
+    acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
+}
+_CAPABILITIES = ("image", "audio", "embeddedContext")
+
+Call: TypeAlias = Callable[["Dashboard", Id, Payload], Awaitable[Payload | None]]
+
+
+async def serve(dashboard: Dashboard, request: jsonrpc.Request) -> Payload | None:
+    """Check the role and do what is asked; raises BridgeError."""
+    call = _CALLS.get(request.method)
+    if call is None:
+        raise MethodNotFound(f"unknown method {request.method!r:.80}")
+    dashboard.identity.require(acp.NEEDED_ROLE[request.method])
+    return await call(dashboard, request.id, jsonrpc.payload(request.params))
+
+
+async def take_outcome(dashboard: Dashboard, mail_id: str) -> None:
+    """Answer the request whose mail is done."""
+    waiting = dashboard.waiting.get(mail_id)
+    done = await dashboard.relay.mailbox.outcome(dashboard.identity.tenant, mail_id)
+    if waiting is None or done is None or mail_id not in dashboard.waiting:
+        return
+    if done.error is not None:
+        del dashboard.waiting[mail_id]
+        dashboard.refuse(waiting.request, done.error)
+    elif waiting.answer is not None:
+        del dashboard.waiting[mail_id]
+        result = waiting.answer(done.result)
+        dashboard.answer(waiting.request, result)
+    else:  # it is told by its turn's end, behind all of its text, unless that passed before
+        later = asyncio.get_running_loop().call_later
+        later(TURN_SECONDS, answer_prompt, dashboard, mail_id, done.result)
+
+
+def answer_prompt(dashboard: Dashboard, mail_id: str, result: Any) -> None:
+    """Answer a prompt that is still waited for."""
+    waiting = dashboard.waiting.pop(mail_id, None)
+    if waiting is not None:
+        dashboard.answer(waiting.request, result)
+
+
+def unknown_turn() -> BridgeError:
+    """Give the error for a turn that a crash cut off."""
+    return InternalError("the connector ended during this turn; what it did is not known")
+
+
+# The connection.
+
+
+async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    capabilities = _object(params.get("clientCapabilities"))
+    dashboard.decides = _meta(capabilities).get("decide") is True
+    dashboard.takes_forms = isinstance(_object(capabilities.get("elicitation")).get("form"), dict)
+    await dashboard.listen()
+    relay, who = dashboard.relay, dashboard.identity
+    agents = await relay.agents.list(who.tenant)
+    offered = [_object(a.card.capabilities.get("promptCapabilities")) for a in agents]
+    return {
+        "protocolVersion": acp.PROTOCOL_VERSION,
+        "agentInfo": {
+            "name": "chimera-bridge",
+            "title": "Chimera Bridge",
+            "version": relay.version,
+        },
+        "agentCapabilities": {
+            "loadSession": True,
+            "promptCapabilities": {
+                name: any(one.get(name) is True for one in offered) for name in _CAPABILITIES
+            },
+            "mcpCapabilities": {"http": False, "sse": False},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+        "authMethods": [],
+        "_meta": {
+            META_KEY: {
+                "version": relay.version,
+                "node": relay.node,
+                "subject": who.subject,
+                "role": str(who.role),
+                "tenant": who.tenant,
+                "signed": "off",
+            }
+        },
+    }
+
+
+async def _token(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    who = dashboard.identity
+    fresh = dashboard.relay.tokens.verify(str(params.get("token", "")), "person", door=who.door)
+    if (fresh.tenant, fresh.subject) != (who.tenant, who.subject):
+        raise NotAllowed("the new token is of another subject")
+    dashboard.renew(fresh)
+    return {"expiresAt": fresh.expires_at and entry.timestamp(fresh.expires_at)}
+
+
+async def _visible(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    dashboard.visible = params.get("visible") is not False
+    for session_id in dashboard.subscribers:
+        dashboard.relay.dashboards.presence_changed(dashboard.identity.tenant, session_id)
+    return {}
+
+
+# Lists.
+
+
+async def _list(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    cwd = params.get("cwd")
+    found = await dashboard.relay.sessions.list(dashboard.identity.tenant)
+    return {"sessions": [_session_info(one) for one in found if cwd in {None, one.cwd}]}
+
+
+async def _agents(dashboard: Dashboard, _request: Id, _params: Payload) -> Payload:
+    found = await dashboard.relay.agents.list(dashboard.identity.tenant)
+    return {"agents": [one.as_json() for one in found]}
+
+
+async def _sessions(dashboard: Dashboard, _request: Id, _params: Payload) -> Payload:
+    found = await dashboard.relay.sessions.list(dashboard.identity.tenant)
+    return {"sessions": [one.as_json() for one in found]}
+
+
+async def _round_trips(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    found = await dashboard.relay.round_trips.list(
+        dashboard.identity.tenant, open_only=params.get("state") != "all"
+    )
+    return {"roundTrips": [one.as_json() for one in found]}
+
+
+async def _watch(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
+    dashboard.watches = True  # first: a change between the lists and their answer is told after it
+    return {
+        **await _agents(dashboard, request, params),
+        **await _sessions(dashboard, request, params),
+        **await _round_trips(dashboard, request, {"state": "all"}),
+        "time": entry.timestamp(await dashboard.relay.store.time_ms()),
+    }
+
+
+async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    relay, tenant = dashboard.relay, dashboard.identity.tenant
+    session_id = params.get("sessionId")
+    if session_id is None:
+        agents = await relay.agents.list(tenant)
+        attached = [a for a in agents if a.attachment.state is State.ATTACHED]
+        if not agents:
+            raise AgentUnavailable("no agent has ever been attached here")
+        shown = attachment_json((attached or agents)[0].attachment)
+        questions = await relay.round_trips.list(tenant)
+        watching: list[Any] = []
+    else:
+        record = await relay.sessions.get(tenant, _text(params, "sessionId"))
+        shown = attachment_json(record.attachment)
+        questions = await relay.round_trips.list(tenant, session_id=record.session_id)
+        watching = (await relay.presence.of(tenant, [record.session_id]))[0]
+    return {
+        **shown,
+        "roundTripMs": None,
+        "watching": watching,
+        "open": [one.id for one in questions],
+        "relay": {"version": relay.version, "node": relay.node},
+    }
+
+
+# Sessions.
+
+
+async def _load(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    record = await _session(dashboard, params)
+    await dashboard.attach(record.session_id, START)
+    dashboard.later(partial(dashboard.ask_open, record.session_id))  # behind the result
+    return _opened(dashboard, record)
+
+
+async def _resume(dashboard: Dashboard, request: Id, params: Payload) -> Payload | None:
+    record = await _session(dashboard, params)
+    text = _meta(params).get("cursor")
+    after = Cursor.parse(text) if isinstance(text, str) else None
+    dashboard.answer(request, _opened(dashboard, record))
+    await dashboard.attach(record.session_id, after or START, history=after is not None)
+    await dashboard.ask_open(record.session_id)
+    return None
+
+
+async def _close(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    dashboard.leave(_text(params, "sessionId"))
+    return {}
+
+
+async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
+    from bridge.dashboards import Waiting
+
+    named = _meta(params)
+    agent = await _agent_for(dashboard, named.get("agent"))
+    mail_id = _mail_id(named)
+    message = {"method": acp.NEW, "params": {"cwd": _text(params, "cwd"), "mcpServers": []}}
+
+    def opened(result: Any) -> Payload:
+        made = result if isinstance(result, dict) else {}
+        dashboard.later(partial(_show_new, dashboard, str(made.get("sessionId"))))
+        return made
+
+    dashboard.expect(mail_id, Waiting(request, "", opened))
+    await _send(dashboard, agent, mail_id, message, int(NEW_SECONDS * 1000))
+    asyncio.get_running_loop().call_later(NEW_SECONDS, _give_up, dashboard, mail_id)
+
+
+async def _show_new(dashboard: Dashboard, session_id: str) -> None:
+    await dashboard.attach(session_id, START)
+    await dashboard.ask_open(session_id)
+
+
+def _give_up(dashboard: Dashboard, mail_id: str) -> None:
+    waiting = dashboard.waiting.pop(mail_id, None)
+    if waiting is not None:
+        silent = f"the agent did not open a session within {NEW_SECONDS:.0f} s"
+        dashboard.refuse(waiting.request, AgentUnavailable(silent))
+
+
+# Down to the agent.
+
+
+async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
+    from bridge.dashboards import Waiting
+
+    record = await _session(dashboard, params)
+    named = _meta(params)
+    mail_id = _mail_id(named)
+    if record.session_id not in dashboard.subscribers:
+        await dashboard.attach(record.session_id, START, history=False)
+        await dashboard.ask_open(record.session_id)
+    waiting = Waiting(request, record.session_id)
+    dashboard.expect(mail_id, waiting, echo=named.get("echo") is True)
+    done = await dashboard.relay.mailbox.outcome(dashboard.identity.tenant, mail_id)
+    if done is not None:  # sent before, and over
+        await take_outcome(dashboard, mail_id)
+        answer_prompt(dashboard, mail_id, done.result)
+        return
+    message = _message(acp.PROMPT, record.session_id, params)
+    await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
+
+
+async def _cancel(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    record = await _session(dashboard, params)
+    message = _message(acp.CANCEL, record.session_id, params)
+    await _send(dashboard, record.agent, _mail_id(_meta(params)), message, MAIL_LIFE_MS)
+    return {}
+
+
+async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) -> None:
+    from bridge.dashboards import Waiting
+
+    record = await _session(dashboard, params)
+    mail_id = _mail_id(_meta(params))
+    dashboard.expect(mail_id, Waiting(request, record.session_id, _object))
+    message = _message(method, record.session_id, params)
+    await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
+
+
+async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    who = dashboard.identity
+    answer = params.get("answer")
+    if not isinstance(answer, dict):
+        raise InvalidParams("a decision needs an answer: {optionId} or {action, content}")
+    names = ("id", "hash", "decisionId")
+    id_, hash_, decision_id = (_text(params, name) for name in names)
+    decision = Decision(id_, hash_, answer, decision_id)
+    decided = await dashboard.relay.round_trips.decide(who.tenant, decision, who.origin)
+    return decided.as_json()
+
+
+async def _send(
+    dashboard: Dashboard, agent: str, mail_id: str, message: Payload, life_ms: int
+) -> None:
+    relay, who = dashboard.relay, dashboard.identity
+    try:
+        not_after = await relay.store.time_ms() + life_ms
+        await relay.mailbox.send(who.tenant, agent, mail_id, who.origin, message, not_after)
+    except BaseException:
+        dashboard.waiting.pop(mail_id, None)
+        raise
+
+
+def _message(method: str, session_id: str, params: Payload) -> Payload:
+    needed, optional = MAIL_FIELDS[method]
+    for name in needed:
+        if name not in params:
+            raise InvalidParams(f"{method} needs {name} in params")
+    taken = {name: params[name] for name in (*needed, *optional) if name in params}
+    return {"method": method, "params": {"sessionId": session_id, **taken}}
+
+
+async def _agent_for(dashboard: Dashboard, named: Any) -> str:
+    """Find the agent that a new session is for: the one named, or the only one attached."""
+    agents = await dashboard.relay.agents.list(dashboard.identity.tenant)
+    if named is not None:
+        agent = str(named)
+        if not any(one.id == agent for one in agents):
+            raise AgentUnavailable(f"unknown agent {agent!r:.80}")
+        return agent
+    attached = [one for one in agents if one.attachment.state is State.ATTACHED]
+    if len(attached) == 1:
+        return attached[0].id
+    listed = [{"id": one.id, "name": one.card.name} for one in attached]
+    if not attached:
+        raise AgentUnavailable("no agent is attached; start its connector", agents=listed)
+    names = ", ".join(one.card.name for one in attached)
+    say = f'name one of {names} in _meta["{META_KEY}"].agent'
+    raise AgentUnavailable(f"{len(attached)} agents are attached: {say}", agents=listed)
+
+
+# Small.
+
+
+async def _session(dashboard: Dashboard, params: Payload) -> SessionRecord:
+    session_id = _text(params, "sessionId")
+    return await dashboard.relay.sessions.get(dashboard.identity.tenant, session_id)
+
+
+def _opened(dashboard: Dashboard, record: SessionRecord) -> Payload:
+    subscriber = dashboard.subscribers.get(record.session_id)
+    cursor = subscriber.last if subscriber is not None else record.cursor
+    optional = {
+        "modes": record.modes,
+        "models": record.models,
+        "configOptions": record.config_options,
+    }
+    return {
+        **{name: value for name, value in optional.items() if value is not None},
+        "_meta": {META_KEY: {"cursor": str(cursor), "session": record.as_json()}},
+    }
+
+
+def _session_info(record: SessionRecord) -> Payload:
+    shown = record.as_json()
+    return {
+        "sessionId": record.session_id,
+        "cwd": record.cwd,
+        "title": record.title or None,
+        "updatedAt": shown["updatedAt"],
+        "_meta": {META_KEY: shown},
+    }
+
+
+def _meta(params: Payload) -> Payload:
+    return _object(_object(params.get("_meta")).get(META_KEY))
+
+
+def _object(value: Any) -> Payload:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(params: Payload, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise InvalidParams(f"{name} is missing or is no text")
+    return value
+
+
+def _mail_id(named: Payload) -> str:
+    given = named.get("mailId")
+    return given if isinstance(given, str) else f"m-{secrets.token_hex(12)}"
+
+
+_CALLS: dict[str, Call] = {
+    acp.INITIALIZE: _initialize,
+    acp.LIST: _list,
+    acp.LOAD: _load,
+    acp.RESUME: _resume,
+    acp.CLOSE: _close,
+    acp.NEW: _new,
+    acp.PROMPT: _prompt,
+    acp.CANCEL: _cancel,
+    acp.SET_MODE: partial(_set, acp.SET_MODE),
+    acp.SET_CONFIG_OPTION: partial(_set, acp.SET_CONFIG_OPTION),
+    acp.DECIDE: _decide,
+    "_bridge/agents": _agents,
+    "_bridge/sessions": _sessions,
+    "_bridge/round_trips": _round_trips,
+    "_bridge/watch": _watch,
+    "_bridge/visible": _visible,
+    "_bridge/token": _token,
+    **dict.fromkeys(acp.STATUS_ALIASES, _status),
+}

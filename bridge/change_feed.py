@@ -1,0 +1,87 @@
+"""The notices of those tenants that somebody on this process listens to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from bridge import changes, keys
+from bridge.changes import Change
+from bridge.inbox import Entries, Followed, Inbox
+from bridge.protocol.errors import StoreUnavailable
+from bridge.redis import Store
+
+OPEN_SECONDS = 3.0  # to register the watch
+
+logger = logging.getLogger(__name__)
+
+
+class ChangeFeed:
+    """Follows each tenant's stream of notices once, whatever the number of listeners."""
+
+    def __init__(self, store: Store, inbox: Inbox) -> None:
+        """Follow through this inbox."""
+        self._store = store
+        self._inbox = inbox
+        self._tenants: dict[str, _Tenant] = {}
+
+    async def listen(self, tenant: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
+        """Call back with what changes from now on; the result stops it; raises StoreUnavailable."""
+        feed = self._tenants.setdefault(tenant, _Tenant(tenant))
+        feed.listeners[on_change] = feed.listeners.get(on_change, 0) + 1
+
+        def stop() -> None:
+            feed.listeners.pop(on_change, None)
+            if not feed.listeners and self._tenants.get(tenant) is feed:
+                feed.stop()
+                del self._tenants[tenant]
+
+        try:
+            await feed.open(self._store, self._inbox)
+        except BaseException:
+            stop()
+            raise
+        return stop
+
+
+class _Tenant:
+    """One tenant's stream and who listens to it."""
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        self.listeners: dict[Callable[[Change], None], int] = {}
+        self._followed: Followed | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self, store: Store, inbox: Inbox) -> None:
+        """Follow the stream from its end, unless it is followed already."""
+        async with self._opening:
+            if self._followed is not None:
+                return
+            stream = keys.changes(self.tenant)
+            async with store.operation():
+                newest = await store.commands.xrevrange(stream, count=1)
+            after = newest[0][0].decode() if newest else "0-0"
+            followed = inbox.follow(self.tenant, stream, after, self._on_entries)
+            try:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    await followed.ready()
+            except TimeoutError:
+                followed.stop()
+                raise StoreUnavailable("redis does not answer: nothing is watched") from None
+            self._followed = followed
+
+    def stop(self) -> None:
+        """Follow no longer."""
+        if self._followed is not None:
+            self._followed.stop()
+
+    def _on_entries(self, entries: Entries) -> None:
+        for _, fields in entries:
+            change = changes.parse(fields)
+            for listener in tuple(self.listeners):
+                try:
+                    listener(change)
+                except Exception:  # one listener's fault must not starve the others
+                    logger.exception("a listener of %s failed", self.tenant)

@@ -1,0 +1,32 @@
+"""Where connectors attach: ``GET /uplink``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter, WebSocket
+
+from bridge.identity import identify
+from bridge.protocol.errors import InvalidRequest
+from bridge.protocol.uplink import SUBPROTOCOL
+from bridge.relay import Relay
+from bridge.uplinks import Uplink
+from bridge.websocket import take_over
+
+router = APIRouter()
+
+
+@router.websocket("/uplink")
+async def attach(websocket: WebSocket) -> None:
+    """Serve one connector that shows an agent's token."""
+    relay: Relay = websocket.state.relay
+    identity, subprotocol = await identify(relay, websocket, kind="agent")
+    if subprotocol is None:
+        raise InvalidRequest(f"ask for the websocket subprotocol {SUBPROTOCOL}")
+    await take_over(
+        websocket,
+        partial(Uplink, relay, identity),
+        subprotocol=subprotocol,
+        headers=[],
+        frame_limit=relay.settings.uplink_frame_bytes,
+    )
