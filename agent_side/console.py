@@ -70,7 +70,7 @@ class Console:
         self._cut.discard(question.id)
         number = self._numbers.pop(question.id, None)
         if number is not None:
-            self._say(f"question {number}: {one_line(outcome(question, resolved))}")
+            self._say(f"question {number}: {one_line(outcome(question.params, resolved))}")
 
     def status_changed(self) -> None:
         """Say the state, when it is another one than the last told."""
@@ -112,7 +112,7 @@ class Console:
             raise NotUnderstood(f"not all of question {number} was shown: type {number} show first")
         resolved = self._connector.answer(question.id, answer, self._origin)
         if resolved.by != self._origin:
-            self._say(f"too late: {one_line(outcome(question, resolved))}")
+            self._say(f"too late: {one_line(outcome(question.params, resolved))}")
 
     def _question(self, word: str) -> Question:
         for id_, number in self._numbers.items():

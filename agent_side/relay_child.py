@@ -77,6 +77,7 @@ class RelayChild:
             await asyncio.sleep(backoff.next())
             with contextlib.suppress(RelayDown):
                 await self.start()
+                self._say("the relay runs again")
 
     async def stop(self) -> None:
         """End it in order, and for sure."""

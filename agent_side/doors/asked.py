@@ -67,7 +67,7 @@ class Asked:
             update: Payload = {"sessionUpdate": "tool_call_update", "toolCallId": tool_call}
             self._update(question.session_id, update, meta)
         if self.notices:
-            title = f"{_title(question)}: {outcome(question, resolved)}"
+            title = f"{_title(question)}: {outcome(question.params, resolved)}"
             notice = {"sessionUpdate": "notice", "severity": "info", "title": title}
             self._update(question.session_id, notice, meta)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent_side.round_trips import Question
 from bridge.protocol.entry import Origin
+from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Reason, Resolved
 
 _VOID = {
@@ -16,19 +16,19 @@ _VOID = {
 }
 
 
-def outcome(question: Question, resolved: Resolved) -> str:
-    """Say what was answered and by whom, or why nothing was."""
+def outcome(params: Payload, resolved: Resolved) -> str:
+    """Say of a question's params what was answered and by whom, or why nothing was."""
     if resolved.reason in _VOID:
         return _VOID[resolved.reason]
     if resolved.reason is Reason.RULE:
-        return f"{answer_name(question, resolved)}, by a rule"
-    return f"{answer_name(question, resolved)}, by {who(resolved.by)}"
+        return f"{answer_name(params, resolved)}, by a rule"
+    return f"{answer_name(params, resolved)}, by {who(resolved.by)}"
 
 
-def answer_name(question: Question, resolved: Resolved) -> str:
+def answer_name(params: Payload, resolved: Resolved) -> str:
     """Give the answer by the name the agent gave it."""
     answer = resolved.answer or {}
-    for option in question.params.get("options") or ():
+    for option in params.get("options") or ():
         if isinstance(option, dict) and option.get("optionId") == answer.get("optionId"):
             return str(option.get("name") or option.get("optionId"))
     return str(answer.get("optionId") or answer.get("action") or "cancelled")
@@ -38,8 +38,5 @@ def who(origin: Origin | None) -> str:
     """Name a person, with the device or the surface where it says more."""
     if origin is None:
         return "somebody"
-    return (
-        f"{origin.subject} ({origin.device or origin.door})"
-        if origin.device or origin.door
-        else origin.subject
-    )
+    where = origin.device or origin.door
+    return f"{origin.subject} ({where})" if where else origin.subject
