@@ -16,9 +16,13 @@ class SdkEditor:
         self.updates: list[Any] = []
         self.questions: list[Any] = []
         self.asked = asyncio.Event()
+        self.resolved = asyncio.Event()  # told that somebody else was faster
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append(update)
+        meta = (update.field_meta or {}).get("chimera.bridge", {})
+        if "resolved" in meta:
+            self.resolved.set()
 
     async def request_permission(
         self, options: Any, session_id: str, tool_call: Any, **_: Any

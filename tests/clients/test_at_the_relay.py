@@ -125,6 +125,25 @@ async def test_the_python_sdk_prompts_through_attach(site, choice, written):
     assert session.session_id in [one.session_id for one in listed.sessions]
 
 
+async def test_the_python_sdk_loads_a_live_session_and_loses_the_race(site, connected):
+    made, client = site.work / "python-raced", SdkEditor(None)
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    async with (
+        connected() as first,
+        spawn_agent_process(client, *site.attach, env=env) as (agent, _),
+    ):
+        session = await opened(first, site)
+        turn = prompt(first, session, f"run touch {made}")
+        asked = await first.question()
+        await agent.initialize(protocol_version=1)
+        await agent.load_session(session_id=session, cwd=str(site.work), mcp_servers=[])
+        await asyncio.wait_for(client.asked.wait(), WAIT_SECONDS)  # also asked of who came later
+        first.choose(asked, "once")
+        assert (await first.answer(turn))["stopReason"] == "end_turn"
+        await asyncio.wait_for(client.resolved.wait(), WAIT_SECONDS)
+    assert made.exists()
+
+
 # The TypeScript SDK, straight over the websocket.
 
 
