@@ -101,6 +101,6 @@ class Person:
         return self.page.locator(".sheet")
 
     def _heard(self, message) -> None:
-        # A socket that is refused while the relay is away is told by the browser, not by us.
-        if message.type == "error" and "ERR_CONNECTION_REFUSED" not in message.text:
+        # That the relay is away is told by the browser itself, and is no fault of the page.
+        if message.type == "error" and "net::ERR_CONNECTION" not in message.text:
             self.problems.append(message.text)

@@ -47,6 +47,8 @@ async def test_on_a_phone_the_answer_stays_in_reach(shared_house, sign_in):
     await expect(alice.button("Allow once")).to_be_in_viewport(ratio=1)
     await alice.button("Allow once").click()
     await expect(alice.sheet.locator(".verdict")).to_contain_text("applied", timeout=20_000)
+    await alice.button("Show the session").click()
+    await alice.says("It ran.")
     assert (shared_house.work / "phone.txt").read_text() == "phone\n"
 
 
