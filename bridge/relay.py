@@ -81,6 +81,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
         try:
             await store.check()
             relay = _assemble(settings, tokens, store)
+            relay.inbox.recovered.add(relay.uplinks.recovered)
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())

@@ -10,7 +10,7 @@ from bridge.identity import identify
 from bridge.protocol.errors import InvalidRequest
 from bridge.protocol.uplink import SUBPROTOCOL
 from bridge.relay import Relay
-from bridge.uplinks import Uplink
+from bridge.uplink import Uplink
 from bridge.websocket import take_over
 
 router = APIRouter()
