@@ -50,11 +50,11 @@ describe("a subject", () => {
     expect(text).toBe('a: "1\\nb: 2"\nc: plain');
   });
 
-  test("names an argument that the change shows, without repeating it", () => {
+  test("does not repeat in its arguments what stands beside them", () => {
     const diffs = [{ path: "a.txt", oldText: null, newText: "hello\n" }];
-    expect(subject({ diffs, arguments: { content: "hello\n" } }).arguments).toBe(
-      "content: (the text shown in the change)",
-    );
+    const args = { path: "a.txt", content: "hello\n", cwd: PUSH.cwd, mode: 493 };
+    expect(subject({ diffs, arguments: args }).arguments).toBe("mode: 493");
+    expect(subject({ arguments: { cwd: "/elsewhere" } }).arguments).toBe("cwd: /elsewhere");
   });
 
   test("is not read when it is of another version or no JSON", () => {

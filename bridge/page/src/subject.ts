@@ -2,7 +2,6 @@
 
 import { countHidden } from "./hidden";
 import type { Payload, RoundTrip } from "./wire";
-import { words } from "./words";
 
 export interface Option {
   id: string;
@@ -133,13 +132,14 @@ export function hiddenIn(subject: Subject): number {
 
 function fromJson(value: Payload): Subject {
   const diffs = listOf(value.diffs).map(diffOf);
+  const cwd = stringOf(value.cwd);
   const kind = stringOf(value.kind) || "other";
   return {
     kind,
     title: stringOf(value.title),
-    cwd: stringOf(value.cwd),
+    cwd,
     command: commandOf(value.command),
-    arguments: argumentsOf(value.arguments, diffs),
+    arguments: argumentsOf(value.arguments, cwd, diffs),
     said: listOf(value.texts).map(stringOf).filter(Boolean).join("\n\n") || null,
     diffs,
     paths: listOf(value.paths).map(stringOf).filter(Boolean),
@@ -159,16 +159,15 @@ function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-// One line an argument, so that no value can look like another argument. What is drawn as a change
-// already is named, not repeated.
-function argumentsOf(value: unknown, diffs: Diff[]): string | null {
+// One line an argument, so that no value can look like another argument. What stands elsewhere on
+// the sheet as it is, the folder, a changed file and its text, is not repeated.
+function argumentsOf(value: unknown, cwd: string, diffs: Diff[]): string | null {
   if (value === undefined || value === null || value === "") return null;
   if (typeof value !== "object" || Array.isArray(value)) return oneLine(value);
-  const shown = new Set(diffs.flatMap((diff) => [diff.newText, diff.oldText]).filter(Boolean));
-  const lines = Object.entries(value).map(([name, one]) => {
-    const repeats = typeof one === "string" && one.length > 1 && shown.has(one);
-    return `${oneLine(name)}: ${repeats ? words.question.shownAsChange : oneLine(one)}`;
-  });
+  const shown = new Set<unknown>(diffs.flatMap((diff) => [diff.path, diff.newText, diff.oldText]));
+  const lines = Object.entries(value)
+    .filter(([name, one]) => !(name === "cwd" && one === cwd) && !(one && shown.has(one)))
+    .map(([name, one]) => `${oneLine(name)}: ${oneLine(one)}`);
   return lines.join("\n") || null;
 }
 

@@ -1,7 +1,7 @@
 /** A tool call as a person sees it: one card that its updates fill. */
 
 import { contentDiffs, exitCodeOf, outputDelta, outputOf } from "./output";
-import type { Diff } from "./subject";
+import { below, type Diff } from "./subject";
 import type { Answer, Origin, Payload } from "./wire";
 
 /** A question that was asked about the call, as far as the log tells. */
@@ -86,11 +86,11 @@ export function updated(tool: ToolItem, update: Payload, at: number | null): Too
   return next;
 }
 
-/** What a card is headed with: the command, the file, else the agent's own title. */
-export function toolHeading(tool: ToolItem): { text: string; mono: boolean } {
+/** What a card is headed with: the command, the file as seen from the folder, else the title. */
+export function toolHeading(tool: ToolItem, folder = ""): { text: string; mono: boolean } {
   if (tool.command) return { text: tool.command, mono: true };
   const path = tool.diffs[0]?.path ?? (tool.kind === "edit" ? tool.path : null);
-  if (path) return { text: path, mono: true };
+  if (path) return { text: below(folder, path), mono: true };
   return { text: tool.title || tool.path || tool.kind, mono: false };
 }
 

@@ -106,7 +106,6 @@ export const words = {
     endsIn: (left: string) => `in ${left}`,
     open: (what: string) => `Open the question: ${what}`,
     arguments: "Arguments",
-    shownAsChange: "(the text shown in the change)",
     said: "The agent's own words",
     paths: "Paths",
     changes: (added: number, removed: number) => `+${added} −${removed}`,
@@ -319,6 +318,7 @@ export const words = {
   fleet: {
     none: "No agent has connected yet.",
     agent: "Agent",
+    agents: "Agents",
     machine: "Machine",
     unknownMachine: "A machine that is not known",
     folders: "Folders",

@@ -15,7 +15,7 @@ export function Fleet({ wide = false }: { wide?: boolean }) {
     <section class="screen" aria-label={words.places.fleet}>
       <Bar title={words.places.fleet}>{!wide && <Badge />}</Bar>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: nothing in it takes the focus, so no key could scroll */}
-      <section class="scroll" tabIndex={0} aria-label={words.places.fleet}>
+      <section class="scroll" tabIndex={0} aria-label={words.fleet.agents}>
         {agents.length === 0 && (
           <p class="empty">{store.known.value ? words.fleet.none : words.inbox.loading}</p>
         )}

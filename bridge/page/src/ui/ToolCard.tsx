@@ -21,9 +21,9 @@ const MARKS: Record<string, Mark> = { completed: "ok", failed: "bad", in_progres
 export function ToolCard({ tool, sessionId }: { tool: ToolItem; sessionId: string }) {
   const questions = useQuestions(tool, sessionId);
   const open = questions.find((one) => one.state === "open");
-  const { text, mono } = toolHeading(tool);
+  const folder = usePage().store.sessions.value.get(sessionId)?.cwd;
+  const { text, mono } = toolHeading(tool, folder);
   const mark = open ? "warn" : tool.exitCode ? "bad" : (MARKS[tool.status] ?? "off");
-  const isHeading = tool.diffs.length === 1 && tool.diffs[0]?.path === text;
   return (
     <section class="tool" aria-label={text.slice(0, 200)} data-tool={tool.toolCallId}>
       <header>
@@ -41,7 +41,7 @@ export function ToolCard({ tool, sessionId }: { tool: ToolItem; sessionId: strin
       </header>
       <Outcomes tool={tool} questions={questions} sessionId={sessionId} />
       {tool.diffs.map((diff) => (
-        <Change key={diff.path} diff={diff} headed={!isHeading} />
+        <Change key={diff.path} diff={diff} headed={tool.diffs.length > 1} />
       ))}
       {tool.output && <Printed tool={tool} />}
     </section>

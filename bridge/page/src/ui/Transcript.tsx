@@ -1,5 +1,5 @@
 import { useComputed } from "@preact/signals";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Conversation } from "../conversation";
 import { usePage } from "../page";
 import { withQuestions } from "../questions";
@@ -102,6 +102,17 @@ function useEnd(changes: unknown[]) {
     if (stuck.current) element.scrollTop = element.scrollHeight;
     else setNewLines(Math.round((element.scrollHeight - heightLeft.current) / LINE_HEIGHT));
   }, changes);
+
+  // What grows beside it takes room from it: the foot, a keyboard, a wider window.
+  useEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => {
+      if (stuck.current) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
 
   const onScroll = () => {
     const element = scroller.current;
