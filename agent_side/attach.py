@@ -23,6 +23,7 @@ from agent_side.doors.lines import ClientLines, take_stdio
 from agent_side.faults import EXPECTED, REFUSED, ExitReason, Fault
 from agent_side.settings import SCHEMES, RelayTarget
 from agent_side.uplink import Backoff
+from bridge.protocol.close_codes import CloseCode
 
 ACP_PATH = "/acp"
 STEADY_SECONDS = 30.0  # a connection of this age starts the waits anew
@@ -100,7 +101,6 @@ class Attach:
             ending, why = await self._connection()
             if ending is not None:
                 return ending
-            self._conversation.lost(why)
             self._say(f"{self._target.url}: {why}; trying again")
             if loop.time() - began > STEADY_SECONDS:
                 backoff.reset()
@@ -113,8 +113,9 @@ class Attach:
                 await self._serve(socket)
         except EXPECTED as error:
             fault = faults.read(error, self._target.url)
+            self._conversation.lost(fault.detail, too_big=_is_too_big(error))
             return _refusal(fault, self._target.url), fault.detail
-        return None, "it closed the connection"
+        raise AssertionError("a connection ends by an exception")  # receiving is endless
 
     async def _serve(self, socket: ClientConnection) -> None:
         """Carry until the connection ends; raises what it ended by."""
@@ -165,6 +166,11 @@ class _Sender:
         with contextlib.suppress(ConnectionClosed):
             while True:
                 await self._socket.send(await self._queue.get(), text=True)
+
+
+def _is_too_big(error: Exception) -> bool:
+    closing = error.rcvd if isinstance(error, ConnectionClosed) else None
+    return closing is not None and closing.code == CloseCode.TOO_BIG
 
 
 def acp_url(url: str) -> str:

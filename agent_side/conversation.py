@@ -1,9 +1,10 @@
 """What an editor and a relay say to each other, carried over several connections.
 
-The editor sees one conversation. When a connection is lost, its open requests are answered with an
-error that says so and its open questions are withdrawn; on the next one we initialize again and
-resume each session after the last entry the editor has. What the editor sends meanwhile waits.
-No sockets here: lines go in, lines come out.
+The editor sees one conversation. When a connection is lost, its open questions are withdrawn and
+its open requests are answered with an error that says so, but for prompts: on the next connection
+we initialize again, resume each session after the last entry the editor has, and send each open
+prompt again under the id of its mail, so that it runs once and its end is told. What the editor
+sends meanwhile waits. No sockets here: lines go in, lines come out.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from itertools import count
 
 import msgspec
 
-from bridge.protocol import acp, jsonrpc
+from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import META_KEY
 from bridge.protocol.errors import (
     AgentUnavailable,
     BridgeError,
+    InternalError,
     InvalidRequest,
     NotFound,
     Overloaded,
@@ -30,6 +32,8 @@ from bridge.protocol.errors import (
 from bridge.protocol.jsonrpc import Id, Payload
 
 WAITING_LIMIT = 1000  # messages of an editor kept while the relay is away
+SENT_AT_MOST = 20  # times, for what itself may be why connections break
+CUT_OFF = "the connector ended during this turn; what it did is not known"
 OWN_PROMPTS = 1000  # of the newest prompts, to know their echo after a reconnect
 
 
@@ -47,6 +51,9 @@ class _Call:
     session_id: str = ""
     cwd: str = ""
     after: Cursor | None = None  # what session/resume asked for
+    mail_id: str = ""  # of a prompt
+    params: Payload | None = None  # of a prompt, to send it again
+    sent: int = 1  # so often
 
 
 class _Stamp(msgspec.Struct, frozen=True, rename="camel"):
@@ -119,12 +126,19 @@ class Conversation:
         else:
             self._send_hello(self._own_call(_Call(acp.INITIALIZE)))
 
-    def lost(self, why: str) -> None:
-        """Note that the connection is gone, and tell the editor what that means for it."""
+    def lost(self, why: str, *, too_big: bool = False) -> None:
+        """Note that the connection is gone, and tell the editor what that means for it.
+
+        ``too_big``: something that was sent is why, and must not be sent again.
+        """
         self._send = self._raw = None
         self._own.clear()
-        for id_ in [id_ for id_, call in self._calls.items() if call.method != acp.INITIALIZE]:
-            self._fail(id_, self._calls.pop(id_), why)
+        for id_, call in list(self._calls.items()):
+            is_sent_again = call.method == acp.INITIALIZE or (
+                call.method == acp.PROMPT and not too_big and call.sent < SENT_AT_MOST
+            )
+            if not is_sent_again:
+                self._fail(id_, self._calls.pop(id_), why)
         for known in self._questions:
             self.to_editor(jsonrpc.notification(acp.CANCEL_REQUEST, {"requestId": known}))
         self._questions.clear()
@@ -180,6 +194,7 @@ class Conversation:
             params = self._new(params)
         elif method == acp.PROMPT:
             params = self._prompt(params)
+            call = replace(call, mail_id=self._prompts[-1], params=params)
         elif method == acp.RESUME:
             call = replace(call, after=_cursor_of(jsonrpc.payload(message.params)))
         elif method == acp.LOAD:
@@ -224,6 +239,26 @@ class Conversation:
             self._withdraw(jsonrpc.payload(message.params))
         elif self._is_new(message):
             self.to_editor(text)
+            if message.method == entry.TURN:
+                self._turn(jsonrpc.payload(message.params))
+
+    def _turn(self, turn: Payload) -> None:
+        """Answer a prompt that was sent again by its turn's end: the relay may know it no more."""
+        state, mail_id = turn.get("state"), turn.get("mailId")
+        for known, call in list(self._calls.items()):
+            if call.sent == 1 or call.mail_id != mail_id or state not in ("ended", "unknown"):
+                continue
+            del self._calls[known]
+            if isinstance(error := turn.get("error"), dict):
+                self.to_editor(jsonrpc.error(known, error))
+            elif state == "unknown":
+                cut = InternalError(
+                    "the connector ended during this turn; what it did is not known"
+                )
+                self.to_editor(jsonrpc.error(known, cut))
+            else:
+                ended = {"stopReason": turn.get("stopReason", "end_turn")}
+                self.to_editor(jsonrpc.result(known, ended))
 
     def _result(self, response: jsonrpc.Response, text: bytes) -> None:
         if response.id in self._own:
@@ -301,6 +336,10 @@ class Conversation:
             params = self._resume(session_id, session.cwd, session.last or session.begin)
             self._raw(jsonrpc.request(id_, acp.RESUME, params))
         self._send = self._raw
+        for known, call in self._calls.items():
+            if call.params is not None:
+                self._calls[known] = replace(call, sent=call.sent + 1)
+                self._send(jsonrpc.request(known, acp.PROMPT, call.params))
         waiting, self._waiting = self._waiting, deque()
         for message in waiting:
             self._pass_on(message, self._send)

@@ -109,9 +109,9 @@ class Up:
         stopping: asyncio.Event,
     ) -> ExitReason:
         token = home / "agent-token"
-        await _renew_token(relay, token)
+        _, link = await asyncio.gather(_renew_token(relay, token), relay.ask("link"))
         (home / "up.json").write_text(json.dumps({"url": place.url, "pid": os.getpid()}))
-        await _invite(place, relay, command)
+        _invite(place, link, command)
         target = RelayTarget(
             url=place.url,
             token_file=token,
@@ -187,8 +187,7 @@ def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201
 
 
-async def _invite(place: _Place, relay: RelayChild, command: AgentCommand) -> None:
-    link = await relay.ask("link")
+def _invite(place: _Place, link: str, command: AgentCommand) -> None:
     _say(f"{command.title} works in {command.cwd}")
     if place.certificate is None:
         _say(f"open {link}")

@@ -62,14 +62,13 @@ class Asked:
         for id_ in [id_ for id_, asked in self._open.items() if asked.id == question.id]:
             del self._open[id_]
             self._write(jsonrpc.notification(acp.CANCEL_REQUEST, {"requestId": id_}))
-        meta = {META_KEY: {"resolved": resolved}}
         if tool_call := _tool_call(question):
-            update: Payload = {"sessionUpdate": "tool_call_update", "toolCallId": tool_call}
-            self._update(question.session_id, update, meta)
+            card = {"sessionUpdate": "tool_call_update", "toolCallId": tool_call}
+            self._update(question.session_id, card, resolved)
         if self.notices:
             title = f"{_title(question)}: {outcome(question.params, resolved)}"
             notice = {"sessionUpdate": "notice", "severity": "info", "title": title}
-            self._update(question.session_id, notice, meta)
+            self._update(question.session_id, notice, resolved)
 
     def forget(self, session_id: str) -> None:
         """Drop the questions of a session the client left."""
@@ -77,8 +76,9 @@ class Asked:
             del self._open[id_]
             self._write(jsonrpc.notification(acp.CANCEL_REQUEST, {"requestId": id_}))
 
-    def _update(self, session_id: str, update: Payload, meta: Payload) -> None:
-        params = {"sessionId": session_id, "update": update, "_meta": meta}
+    def _update(self, session_id: str, update: Payload, resolved: Resolved) -> None:
+        meta = {META_KEY: {"resolved": resolved}}
+        params = {"sessionId": session_id, "update": {**update, "_meta": meta}}
         self._write(jsonrpc.notification(entry.UPDATE, params))
 
 

@@ -20,6 +20,7 @@ class Relay:
         self.refuse = None  # an HTTP status
         self.refused = asyncio.Event()
         self.connections = asyncio.Queue()
+        self.called = asyncio.Event()
 
     async def __aenter__(self):
         self.server = await serve(self.serve, "127.0.0.1", 0, process_request=self.admit)
@@ -46,6 +47,7 @@ class Relay:
 
     async def take(self, socket, message):
         self.calls.append(message)
+        self.called.set()
         method, params = message.get("method"), message.get("params", {})
         if method in self.silent or "id" not in message or method is None:
             return
@@ -53,6 +55,7 @@ class Relay:
             for seq, text in self.log:
                 await socket.send(self.update(seq, text))
         results = {"initialize": {"protocolVersion": 1}, "session/list": {"sessions": []}}
+        results["session/prompt"] = {"stopReason": "end_turn"}
         result = results.get(method, {})
         await socket.send(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
         if method == "session/resume":
@@ -60,6 +63,11 @@ class Relay:
             for seq, text in self.log:
                 if seq > after:
                     await socket.send(self.update(seq, text))
+
+    async def until_called(self, method):
+        while not [call for call in self.calls if call.get("method") == method]:
+            self.called.clear()
+            await self.called.wait()
 
     async def say(self, seq, text):
         self.log.append((seq, text))
@@ -106,17 +114,32 @@ async def test_after_a_lost_relay_nothing_is_missing_or_doubled(relay):
         await editor.hello()
         await editor.call("session/load", sessionId="s", cwd="/", mcpServers=[])
         await relay.say(3, "c")
-        relay.silent.add("session/prompt")
-        prompt = editor.prompt("s", "go")
+        relay.silent.add("session/set_mode")
+        asked = editor.ask("session/set_mode", sessionId="s", modeId="plan")
         await relay.connections.get()
         await relay.sockets[-1].close(1012, "restart")
         relay.log.append((4, "d"))
         with pytest.raises(CallFailed, match="the relay was lost") as lost:
-            await editor.answer(prompt)
+            await editor.answer(asked)
         await editor.until(lambda m: m["params"]["update"]["content"]["text"] == "d")
         assert editor.text() == "abcd"
         assert lost.value.error["data"]["reason"] == "relay_unreachable"
         assert await editor.call("session/list") == {"sessions": []}
+
+
+async def test_a_prompt_outlives_the_connection_it_was_sent_on(relay):
+    async with attached(relay) as editor:
+        await editor.hello()
+        await editor.call("session/load", sessionId="s", cwd="/", mcpServers=[])
+        relay.silent.add("session/prompt")
+        prompt = editor.prompt("s", "go")
+        await relay.until_called("session/prompt")
+        relay.silent.clear()
+        relay.sockets[-1].transport.abort()
+        await editor.answer(prompt)
+    prompts = [call for call in relay.calls if call.get("method") == "session/prompt"]
+    assert len(prompts) == 2
+    assert prompts[0] == prompts[1]
 
 
 async def test_a_relay_that_is_not_there_yet_is_waited_for(relay):
@@ -166,9 +189,9 @@ async def test_addresses_that_cannot_be_used_are_wrong_use(url, says):
 async def test_a_message_too_big_costs_one_error_and_no_more(relay):
     async with attached(relay) as editor:
         await editor.hello()
-        prompt = editor.prompt("s", "x" * (2 << 20))  # the websockets package takes 1 MiB
+        asked = editor.ask("_x/big", text="x" * (2 << 20))  # the websockets package takes 1 MiB
         with pytest.raises(CallFailed, match="the relay was lost"):
-            await editor.answer(prompt)
+            await editor.answer(asked)
         assert await editor.call("session/list") == {"sessions": []}
 
 

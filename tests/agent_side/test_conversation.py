@@ -2,9 +2,10 @@ import json
 
 import pytest
 
-from agent_side.conversation import WAITING_LIMIT, Conversation, Wishes
+from agent_side.conversation import SENT_AT_MOST, WAITING_LIMIT, Conversation, Wishes
 from bridge.protocol.errors import AgentUnavailable
 
+ERROR = {"code": 7, "message": "x"}
 HELLO = {"protocolVersion": 1, "clientCapabilities": {"x": 1}}
 
 
@@ -117,11 +118,66 @@ def test_too_many_waiting_messages_are_refused(both):
 
 
 def test_requests_in_flight_get_an_error_that_says_so(both):
-    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    both.said(id=9, method="session/set_mode", params={"sessionId": "s", "modeId": "plan"})
     both.conversation.lost("connection reset")
     assert both.editor[-1]["id"] == 9
     assert "connection reset" in both.editor[-1]["error"]["message"]
     assert both.editor[-1]["error"]["data"]["reason"] == "relay_unreachable"
+
+
+def test_a_prompt_in_flight_is_sent_again_under_the_id_of_its_mail(both):
+    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    first, seen = both.relay[-1], len(both.editor)
+    both.again()
+    assert [m["method"] for m in both.relay] == ["initialize", "session/resume", "session/prompt"]
+    assert both.relay[-1] == first
+    both.told(id=9, result={"stopReason": "end_turn"})
+    assert [m["id"] for m in both.editor[seen:]] == [9]
+
+
+@pytest.mark.parametrize(
+    ("turn", "answer"),
+    [
+        ({"state": "ended", "stopReason": "refusal"}, {"result": {"stopReason": "refusal"}}),
+        (
+            {"state": "ended", "error": {"code": 7, "message": "x"}},
+            {"error": {"code": 7, "message": "x"}},
+        ),
+    ],
+    ids=["ended", "failed"],
+)
+def test_a_turn_that_ended_meanwhile_answers_its_prompt_once(both, turn, answer):
+    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    mail_id = both.relay[-1]["params"]["_meta"]["chimera.bridge"]["mailId"]
+    both.again()
+    both.told(method="_bridge/turn", params={"sessionId": "s", "mailId": "other", **turn})
+    both.told(method="_bridge/turn", params={"sessionId": "s", "mailId": mail_id, **turn})
+    both.told(id=9, result={"stopReason": "end_turn"})
+    assert [m for m in both.editor if m.get("id") == 9] == [{"jsonrpc": "2.0", "id": 9, **answer}]
+
+
+def test_a_prompt_that_was_too_big_is_not_sent_again(both):
+    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    both.conversation.lost("message too big", too_big=True)
+    assert both.editor[-1]["id"] == 9
+    assert "message too big" in both.editor[-1]["error"]["message"]
+
+
+def test_a_prompt_is_not_sent_for_ever(both):
+    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    for _ in range(SENT_AT_MOST):
+        both.again()
+    assert [m["method"] for m in both.relay] == ["initialize", "session/resume"]
+    assert [m["id"] for m in both.editor if "error" in m] == [9]
+
+
+def test_a_turn_that_a_crash_cut_off_is_an_error(both):
+    both.said(id=9, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    mail_id = both.relay[-1]["params"]["_meta"]["chimera.bridge"]["mailId"]
+    both.again()
+    turn = {"sessionId": "s", "mailId": mail_id, "state": "unknown"}
+    both.told(method="_bridge/turn", params=turn)
+    assert "not known" in both.editor[-1]["error"]["message"]
 
 
 def test_sessions_are_resumed_after_the_last_entry_the_editor_has(both):

@@ -1,6 +1,7 @@
 """The whole thing on one machine: a real relay, a real connector, the demo agent."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -87,12 +88,13 @@ class Running:
         serving = [p for p in self.family() if p.cmdline()[-1] == "serve"]
         return next(p for p in serving if not any("guard.py" in word for word in p.cmdline()))
 
+    @contextlib.asynccontextmanager
     async def signed_in(self):
         """Sign a browser in by the link; gives its client."""
         url, secret = LINK.search(await self.until("#signin=")).groups()
-        client = httpx.AsyncClient(base_url=url, headers={"Origin": url})
-        (await client.post("/api/sign-in", json={"secret": secret})).raise_for_status()
-        return client
+        async with httpx.AsyncClient(base_url=url, headers={"Origin": url}) as browser:
+            (await browser.post("/api/sign-in", json={"secret": secret})).raise_for_status()
+            yield browser
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ async def all_gone(processes):
 async def test_it_prints_a_link_that_signs_in_and_the_agent_is_there(up):
     async with up() as running:
         await running.until("attached to")
-        async with await running.signed_in() as browser:
+        async with running.signed_in() as browser:
             agents = (await browser.get("/api/agents")).json()["agents"]
             me = (await browser.get("/api/me")).json()
         assert [agent["attachment"]["state"] for agent in agents] == ["attached"]
@@ -153,7 +155,7 @@ async def test_a_second_one_prints_a_link_to_the_first(up):
         await first.until("attached to")
         async with up() as second:
             assert await second.ended() == 0
-            async with await second.signed_in() as browser:
+            async with second.signed_in() as browser:
                 assert (await browser.get("/api/me")).status_code == 200
         assert f"process {first.process.pid}" in second.lines[0]
 
@@ -174,7 +176,7 @@ async def test_a_busy_port_is_named_with_who_has_it(up):
 async def test_a_relay_that_dies_is_started_again_and_the_agent_attaches(up):
     async with up() as running:
         await running.until("attached to")
-        async with await running.signed_in() as browser:
+        async with running.signed_in() as browser:
             running.relay().kill()
             await running.until("the relay ended")
             await running.until("attached to", times=2)
@@ -185,11 +187,11 @@ async def test_a_relay_that_dies_is_started_again_and_the_agent_attaches(up):
 async def test_after_a_restart_it_goes_on_where_it_was(up):
     async with up() as running:
         await running.until("attached to")
-        async with await running.signed_in() as browser:
+        async with running.signed_in() as browser:
             before = (await browser.get("/api/agents")).json()["agents"][0]["id"]
     async with up() as running:
         await running.until("attached to")
-        async with await running.signed_in() as browser:
+        async with running.signed_in() as browser:
             after = (await browser.get("/api/agents")).json()["agents"]
     assert [agent["id"] for agent in after] == [before]
 

@@ -1,6 +1,7 @@
 """Clients of other makers at a relay: through ``attach``, and straight over its websocket."""
 
 import asyncio
+import json
 import os
 import sys
 
@@ -9,6 +10,7 @@ from acp import spawn_agent_process, text_block
 from clients.acpx import DENIED, check_conversation, run_acpx
 from clients.python_sdk import SdkEditor
 from clients.typescript_sdk import SdkClient
+from fakes.editor import CallFailed, FakeEditor
 
 RELAY = (sys.executable, "-m", "bridge.cli")
 BRIDGE = (sys.executable, "-m", "agent_side.cli")
@@ -70,6 +72,16 @@ class Site:
                 said.append(line.decode())
         self.processes.append((process, asyncio.create_task(reader.read())))
         return said[-1]
+
+    async def restart_relay(self):
+        """End the relay and start another in its place."""
+        process, reading = self.processes.pop(0)
+        process.terminate()
+        await asyncio.wait_for(process.wait(), WAIT_SECONDS)
+        reading.cancel()
+        port = self.url.rpartition(":")[2]
+        await self.start([*RELAY, "serve", "--port", port], "stdout", LISTENING)
+        self.processes.insert(0, self.processes.pop())
 
     async def issue(self, kind, *more):
         process = await asyncio.create_subprocess_exec(
@@ -142,6 +154,39 @@ async def test_the_python_sdk_loads_a_live_session_and_loses_the_race(site, conn
         assert (await first.answer(turn))["stopReason"] == "end_turn"
         await asyncio.wait_for(client.resolved.wait(), WAIT_SECONDS)
     assert made.exists()
+
+
+async def test_a_prompt_too_big_for_the_relay_is_one_error_and_the_next_one_runs(site):
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    async with FakeEditor(site.attach, env=env) as editor:
+        await editor.hello()
+        session = await editor.new(site.work)
+        with pytest.raises(CallFailed, match="the relay was lost"):
+            await editor.answer(editor.prompt(session, "x" * (9 << 20)))
+        ended = await editor.answer(editor.prompt(session, "plan"))
+    assert ended["stopReason"] == "end_turn"
+
+
+async def test_what_attach_shows_is_valid_and_survives_a_relay_restart(site):
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    async with FakeEditor(site.attach, env=env) as editor:
+        await editor.hello()
+        session = await editor.new(site.work)
+        turn = editor.prompt(session, "run echo through-a-restart")
+        first = await editor.question()
+        await site.restart_relay()
+        second = await editor.question(after=editor.got.index(first) + 1)
+        editor.choose(first, "no")  # withdrawn when the connection was lost: counts for nothing
+        editor.choose(second, "once")
+        ended = await editor.answer(turn)
+        shown = [json.dumps(m["params"]) for m in editor.got if m["method"] == "session/update"]
+        whole = editor.text()
+        seen = len(editor.got)
+        await editor.call("session/load", sessionId=session, cwd=str(site.work), mcpServers=[])
+        editor.got = editor.got[seen:]
+    assert ended["stopReason"] == "end_turn"
+    assert len(shown) == len(set(shown))
+    assert whole == editor.text()
 
 
 # The TypeScript SDK, straight over the websocket.

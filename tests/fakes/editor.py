@@ -207,3 +207,9 @@ def is_update(kind: str, **fields: Any):
         return update.get("sessionUpdate") == kind and fields.items() <= update.items()
 
     return matches
+
+
+def is_resolved(message: dict[str, Any]) -> bool:
+    """Match an update that says how a question ended."""
+    meta = message["params"].get("update", {}).get("_meta") or {}
+    return "resolved" in meta.get("chimera.bridge", {})

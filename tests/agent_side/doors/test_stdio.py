@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from fakes.editor import CallFailed, is_method, is_update
+from fakes.editor import CallFailed, is_method, is_resolved, is_update
 
 TEXT = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hello"}}
 CARD = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Push", "kind": "execute"}
@@ -86,12 +86,12 @@ async def test_cancel_ends_the_turn_and_withdraws_the_question(start, tmp_path):
         question = await editor.question()
         editor.notify("session/cancel", sessionId=session)
         withdrawn = await editor.until(is_method("$/cancel_request"))
-        told = await editor.until(
-            lambda m: "resolved" in m["params"].get("_meta", {}).get("chimera.bridge", {})
-        )
+        told = await editor.until(is_resolved)
         assert (await editor.answer(prompt))["stopReason"] == "cancelled"
         assert withdrawn["params"]["requestId"] == question["id"]
-        assert told["params"]["_meta"]["chimera.bridge"]["resolved"]["reason"] == "cancelled"
+        assert (
+            told["params"]["update"]["_meta"]["chimera.bridge"]["resolved"]["reason"] == "cancelled"
+        )
         assert told["params"]["update"]["toolCallId"] == "c1"
 
 
