@@ -9,23 +9,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
 
+from bridge.agents import Agents
 from bridge.changes import Change
+from bridge.dashboards import Dashboards
 from bridge.frames import text_frame
-from bridge.presence import RENEW_SECONDS
+from bridge.presence import RENEW_SECONDS, Presence
 from bridge.protocol import jsonrpc
-from bridge.protocol.errors import BridgeError, NotFound, StoreUnavailable
+from bridge.protocol.errors import NotFound, StoreUnavailable
 from bridge.protocol.jsonrpc import Payload
-
-if TYPE_CHECKING:
-    from bridge.relay import Relay
+from bridge.round_trips import RoundTrips
+from bridge.sessions import Sessions
 
 CHANGED = "_bridge/changed"
 TICK_SECONDS = 1.0
 LOOK_SECONDS = 5.0  # at agents: one that went away says nothing when its lease ends
+
+
+class Record(Protocol):
+    """An agent, a session or a round-trip as it is stored."""
+
+    def as_json(self) -> Payload:
+        """Give the wire shape."""
+
+
+Get: TypeAlias = Callable[[str, str], Awaitable[Record]]
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +43,33 @@ logger = logging.getLogger(__name__)
 class Bulletin:
     """Tells dashboards what changed."""
 
-    def __init__(self, relay: Relay) -> None:
-        """Begin without tenants."""
-        self._relay = relay
-        self._due: dict[tuple[str, str, str], None] = {}
+    def __init__(
+        self,
+        dashboards: Dashboards,
+        agents: Agents,
+        sessions: Sessions,
+        round_trips: RoundTrips,
+        presence: Presence,
+    ) -> None:
+        """Read records from these, for those dashboards."""
+        self._dashboards = dashboards
+        self._agents = agents
+        self._presence = presence
+        self._get: dict[str, Get] = {
+            "agent": agents.get,
+            "session": sessions.get,
+            "roundTrip": round_trips.get,
+        }
+        self._due: dict[tuple[str, str, str], None] = {}  # (tenant, kind, id), in order
         self._wanted = asyncio.Event()
-        self._listening: dict[str, Callable[[], None]] = {}
         self._shown: dict[tuple[str, str], Payload] = {}  # (tenant, agent) → attachment told
+
+    def note(self, tenant: str, change: Change) -> None:
+        """Have a record that changed told to the tenant's dashboards."""
+        if change.kind in self._get:
+            self._add(tenant, change.kind, change.id)
+        if change.kind == "roundTrip" and change.session_id is not None:
+            self._add(tenant, "session", change.session_id)
 
     async def run(self) -> None:
         """Tell what changes, until cancelled."""
@@ -60,31 +90,19 @@ class Bulletin:
                     self._due[tenant, kind, id_] = None
 
     async def _tell(self, tenant: str, kind: str, id_: str) -> None:
-        watchers = self._relay.dashboards.watchers_of(tenant)
-        record = await self._read(tenant, kind, id_) if watchers else None
-        if record is None:
+        if not self._dashboards.watchers_of(tenant):
             return
-        frame = text_frame(jsonrpc.notification(CHANGED, {kind: record}))
-        for one in self._relay.dashboards.watchers_of(tenant):
+        try:
+            record = await self._get[kind](tenant, id_)
+        except NotFound:
+            return
+        frame = text_frame(jsonrpc.notification(CHANGED, {kind: record.as_json()}))
+        for one in self._dashboards.watchers_of(tenant):
             one.socket.write(frame)
 
-    async def _read(self, tenant: str, kind: str, id_: str) -> Payload | None:
-        relay = self._relay
-        try:
-            if kind == "session":
-                return (await relay.sessions.get(tenant, id_)).as_json()
-            if kind == "agent":
-                return (await relay.agents.get(tenant, id_)).as_json()
-            return (await relay.round_trips.get(tenant, id_)).as_json()
-        except NotFound:
-            return None
-
-    def _on_change(self, tenant: str, change: Change) -> None:
-        if change.kind in {"session", "agent", "roundTrip"}:
-            self._due[tenant, change.kind, change.id] = None
-            if change.kind == "roundTrip" and change.session_id is not None:
-                self._due[tenant, "session", change.session_id] = None
-            self._wanted.set()
+    def _add(self, tenant: str, kind: str, id_: str) -> None:
+        self._due[tenant, kind, id_] = None
+        self._wanted.set()
 
     # Every second.
 
@@ -93,41 +111,38 @@ class Bulletin:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            self._relay.dashboards.tick()
+            self._dashboards.tick()
+            if self._due:
+                self._wanted.set()
             try:
-                await self._listen()
-                await self._note_presence(self._relay.dashboards.take_changed(), changed=True)
-                if self._due:
-                    self._wanted.set()
+                await self._tell_presence()
                 if now - renewed_at >= RENEW_SECONDS:
                     renewed_at = now
-                    await self._note_presence(self._relay.dashboards.watched(), changed=False)
+                    await self._note_presence(self._dashboards.watched(), changed=False)
                 if now - looked_at >= LOOK_SECONDS:
                     looked_at = now
                     await self._look_at_agents()
-            except BridgeError as error:
+            except StoreUnavailable as error:
                 logger.warning("dashboards are told later: %s", error)
 
-    async def _listen(self) -> None:
-        """Listen to the tenants that are watched, and to no others."""
-        watched = self._relay.dashboards.tenants()
-        for tenant in watched - self._listening.keys():
-            heard = partial(self._on_change, tenant)
-            self._listening[tenant] = await self._relay.changes.listen(tenant, heard)
-        for tenant in self._listening.keys() - watched:
-            self._listening.pop(tenant)()
+    async def _tell_presence(self) -> None:
+        changed = self._dashboards.take_changed()
+        try:
+            await self._note_presence(changed, changed=True)
+        except StoreUnavailable:
+            self._dashboards.presence_untold(changed)
+            raise
 
     async def _note_presence(self, sessions: set[tuple[str, str]], *, changed: bool) -> None:
         for tenant, session_id in sessions:
-            watching = self._relay.dashboards.watching(tenant, session_id)
-            await self._relay.presence.put(tenant, session_id, watching, changed=changed)
+            watching = self._dashboards.watching(tenant, session_id)
+            await self._presence.put(tenant, session_id, watching, changed=changed)
 
     async def _look_at_agents(self) -> None:
-        for tenant in self._relay.dashboards.tenants():
-            for agent in await self._relay.agents.list(tenant):
+        for tenant in self._dashboards.tenants():
+            for agent in await self._agents.list(tenant):
                 shown = agent.as_json()["attachment"]
                 told = {name: shown[name] for name in ("state", "reason")}
                 if self._shown.get((tenant, agent.id), told) != told:
-                    self._due[tenant, "agent", agent.id] = None
-                    self._wanted.set()
+                    self._add(tenant, "agent", agent.id)
                 self._shown[tenant, agent.id] = told

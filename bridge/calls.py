@@ -14,14 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bridge.agents import attachment_json
+from bridge.mail import message_for
 from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.attachment import State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import META_KEY
 from bridge.protocol.errors import (
     AgentUnavailable,
-    BridgeError,
-    InternalError,
     InvalidParams,
     MethodNotFound,
     NotAllowed,
@@ -31,17 +30,10 @@ from bridge.protocol.round_trip import Decision
 from bridge.sessions import SessionRecord
 
 if TYPE_CHECKING:
-    from bridge.dashboards import Dashboard
+    from bridge.dashboard import Dashboard
 
-TURN_SECONDS = 5.0  # for a turn's end to be shown after its outcome is known
 NEW_SECONDS = 60.0  # for an agent to open a session
 MAIL_LIFE_MS = 600_000  # a prompt to an agent that is away is refused after this
-MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, optional
-    acp.PROMPT: (("prompt",), ()),
-    acp.CANCEL: ((), ()),
-    acp.SET_MODE: (("modeId",), ()),
-    acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
-}
 _CAPABILITIES = ("image", "audio", "embeddedContext")
 
 Call: TypeAlias = Callable[["Dashboard", Id, Payload], Awaitable[Payload | None]]
@@ -54,36 +46,6 @@ async def serve(dashboard: Dashboard, request: jsonrpc.Request) -> Payload | Non
         raise MethodNotFound(f"unknown method {request.method!r:.80}")
     dashboard.identity.require(acp.NEEDED_ROLE[request.method])
     return await call(dashboard, request.id, jsonrpc.payload(request.params))
-
-
-async def take_outcome(dashboard: Dashboard, mail_id: str) -> None:
-    """Answer the request whose mail is done."""
-    waiting = dashboard.waiting.get(mail_id)
-    done = await dashboard.relay.mailbox.outcome(dashboard.identity.tenant, mail_id)
-    if waiting is None or done is None or mail_id not in dashboard.waiting:
-        return
-    if done.error is not None:
-        del dashboard.waiting[mail_id]
-        dashboard.refuse(waiting.request, done.error)
-    elif waiting.answer is not None:
-        del dashboard.waiting[mail_id]
-        result = waiting.answer(done.result)
-        dashboard.answer(waiting.request, result)
-    else:  # it is told by its turn's end, behind all of its text, unless that passed before
-        later = asyncio.get_running_loop().call_later
-        later(TURN_SECONDS, answer_prompt, dashboard, mail_id, done.result)
-
-
-def answer_prompt(dashboard: Dashboard, mail_id: str, result: Any) -> None:
-    """Answer a prompt that is still waited for."""
-    waiting = dashboard.waiting.pop(mail_id, None)
-    if waiting is not None:
-        dashboard.answer(waiting.request, result)
-
-
-def unknown_turn() -> BridgeError:
-    """Give the error for a turn that a crash cut off."""
-    return InternalError("the connector ended during this turn; what it did is not known")
 
 
 # The connection.
@@ -229,21 +191,22 @@ async def _close(dashboard: Dashboard, _request: Id, params: Payload) -> Payload
 
 
 async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
-    from bridge.dashboards import Waiting
-
     named = _meta(params)
     agent = await _agent_for(dashboard, named.get("agent"))
     mail_id = _mail_id(named)
     message = {"method": acp.NEW, "params": {"cwd": _text(params, "cwd"), "mcpServers": []}}
 
     def opened(result: Any) -> Payload:
-        made = result if isinstance(result, dict) else {}
-        dashboard.later(partial(_show_new, dashboard, str(made.get("sessionId"))))
+        made = _object(result)
+        if isinstance(session_id := made.get("sessionId"), str):
+            dashboard.later(partial(_show_new, dashboard, session_id))
         return made
 
-    dashboard.expect(mail_id, Waiting(request, "", opened))
+    dashboard.waiting.expect(mail_id, request, "", opened)
     await _send(dashboard, agent, mail_id, message, int(NEW_SECONDS * 1000))
-    asyncio.get_running_loop().call_later(NEW_SECONDS, _give_up, dashboard, mail_id)
+    silent = AgentUnavailable(f"the agent did not open a session within {NEW_SECONDS:.0f} s")
+    later = asyncio.get_running_loop().call_later
+    later(NEW_SECONDS, dashboard.waiting.give_up, mail_id, silent)
 
 
 async def _show_new(dashboard: Dashboard, session_id: str) -> None:
@@ -251,50 +214,34 @@ async def _show_new(dashboard: Dashboard, session_id: str) -> None:
     await dashboard.ask_open(session_id)
 
 
-def _give_up(dashboard: Dashboard, mail_id: str) -> None:
-    waiting = dashboard.waiting.pop(mail_id, None)
-    if waiting is not None:
-        silent = f"the agent did not open a session within {NEW_SECONDS:.0f} s"
-        dashboard.refuse(waiting.request, AgentUnavailable(silent))
-
-
 # Down to the agent.
 
 
 async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
-    from bridge.dashboards import Waiting
-
     record = await _session(dashboard, params)
     named = _meta(params)
     mail_id = _mail_id(named)
+    message = message_for(acp.PROMPT, record.session_id, params)
     if record.session_id not in dashboard.subscribers:
         await dashboard.attach(record.session_id, START, history=False)
         await dashboard.ask_open(record.session_id)
-    waiting = Waiting(request, record.session_id)
-    dashboard.expect(mail_id, waiting, echo=named.get("echo") is True)
-    done = await dashboard.relay.mailbox.outcome(dashboard.identity.tenant, mail_id)
-    if done is not None:  # sent before, and over
-        await take_outcome(dashboard, mail_id)
-        answer_prompt(dashboard, mail_id, done.result)
-        return
-    message = _message(acp.PROMPT, record.session_id, params)
+    echo = named.get("echo") is True
+    dashboard.waiting.expect_turn(mail_id, request, record.session_id, echo=echo)
     await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
 
 
 async def _cancel(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
     record = await _session(dashboard, params)
-    message = _message(acp.CANCEL, record.session_id, params)
+    message = message_for(acp.CANCEL, record.session_id, params)
     await _send(dashboard, record.agent, _mail_id(_meta(params)), message, MAIL_LIFE_MS)
     return {}
 
 
 async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) -> None:
-    from bridge.dashboards import Waiting
-
     record = await _session(dashboard, params)
+    message = message_for(method, record.session_id, params)
     mail_id = _mail_id(_meta(params))
-    dashboard.expect(mail_id, Waiting(request, record.session_id, _object))
-    message = _message(method, record.session_id, params)
+    dashboard.waiting.expect(mail_id, request, record.session_id, _object)
     await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
 
 
@@ -315,20 +262,15 @@ async def _send(
 ) -> None:
     relay, who = dashboard.relay, dashboard.identity
     try:
+        done = await relay.mailbox.outcome(who.tenant, mail_id)
+        if done is not None:  # sent before, perhaps over another connection
+            dashboard.waiting.settle(mail_id, done)
+            return
         not_after = await relay.store.time_ms() + life_ms
         await relay.mailbox.send(who.tenant, agent, mail_id, who.origin, message, not_after)
     except BaseException:
-        dashboard.waiting.pop(mail_id, None)
+        dashboard.waiting.forget(mail_id)
         raise
-
-
-def _message(method: str, session_id: str, params: Payload) -> Payload:
-    needed, optional = MAIL_FIELDS[method]
-    for name in needed:
-        if name not in params:
-            raise InvalidParams(f"{method} needs {name} in params")
-    taken = {name: params[name] for name in (*needed, *optional) if name in params}
-    return {"method": method, "params": {"sessionId": session_id, **taken}}
 
 
 async def _agent_for(dashboard: Dashboard, named: Any) -> str:

@@ -29,10 +29,11 @@ class ChangeFeed:
     async def listen(self, tenant: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
         """Call back with what changes from now on; the result stops it; raises StoreUnavailable."""
         feed = self._tenants.setdefault(tenant, _Tenant(tenant))
-        feed.listeners[on_change] = feed.listeners.get(on_change, 0) + 1
+        place = object()
+        feed.listeners[place] = on_change
 
         def stop() -> None:
-            feed.listeners.pop(on_change, None)
+            feed.listeners.pop(place, None)
             if not feed.listeners and self._tenants.get(tenant) is feed:
                 feed.stop()
                 del self._tenants[tenant]
@@ -50,7 +51,7 @@ class _Tenant:
 
     def __init__(self, tenant: str) -> None:
         self.tenant = tenant
-        self.listeners: dict[Callable[[Change], None], int] = {}
+        self.listeners: dict[object, Callable[[Change], None]] = {}
         self._followed: Followed | None = None
         self._opening = asyncio.Lock()
 
@@ -80,7 +81,7 @@ class _Tenant:
     def _on_entries(self, entries: Entries) -> None:
         for _, fields in entries:
             change = changes.parse(fields)
-            for listener in tuple(self.listeners):
+            for listener in tuple(self.listeners.values()):
                 try:
                     listener(change)
                 except Exception:  # one listener's fault must not starve the others

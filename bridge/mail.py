@@ -12,15 +12,22 @@ from bridge import keys
 from bridge.agents import SEEN_FIELDS, Claim, seen_of
 from bridge.changes import Change, notice
 from bridge.inbox import Inbox
-from bridge.protocol import attachment
+from bridge.protocol import acp, attachment
 from bridge.protocol.attachment import State
 from bridge.protocol.entry import Origin
-from bridge.protocol.errors import AgentUnavailable, Overloaded, Replaced
+from bridge.protocol.errors import AgentUnavailable, InvalidParams, Overloaded, Replaced
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import Mail, MailDone
 from bridge.redis import Store, as_ms
 
 DONE_SECONDS = 600  # how long a sender may come back for the outcome
+# From a remote client only these fields go down; the connector checks them again.
+MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, optional
+    acp.PROMPT: (("prompt",), ()),
+    acp.CANCEL: ((), ()),
+    acp.SET_MODE: (("modeId",), ()),
+    acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
+}
 _LIFE_MS = keys.AGENT_SECONDS * 1000
 _AWAY = frozenset({State.DETACHED, State.ENDED})
 
@@ -125,6 +132,16 @@ class Mailbox:
                 state=found.state.value,
             )
         return None
+
+
+def message_for(method: str, session_id: str, params: Payload) -> Payload:
+    """Give the message that goes down; raises InvalidParams naming what is missing."""
+    needed, optional = MAIL_FIELDS[method]
+    for name in needed:
+        if name not in params:
+            raise InvalidParams(f"{method} needs {name} in params")
+    taken = {name: params[name] for name in (*needed, *optional) if name in params}
+    return {"method": method, "params": {"sessionId": session_id, **taken}}
 
 
 def parse_mail(stream_id: str, fields: dict[bytes, bytes]) -> Mail:

@@ -13,7 +13,7 @@ from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.round_trips import RoundTripRecord, origin_json
 
-ASKED_LIMIT = 1_000  # open at once at one client; the others are asked when these are closed
+ASKED_LIMIT = 1_000  # open at once at one client; it may load a session again for what is left
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -29,21 +29,28 @@ class Asked(msgspec.Struct, frozen=True):
 class Questions:
     """The questions of one client; what it returns is to be sent."""
 
-    __slots__ = ("_answered", "_by_request", "_count", "_requests")
+    __slots__ = ("_by_request", "_count", "_over", "_requests")
 
     def __init__(self) -> None:
         """Begin unasked."""
         self._count = 0
         self._by_request: dict[Id, Asked] = {}
         self._requests: dict[str, Id] = {}  # round-trip → request
-        self._answered: set[str] = set()
+        self._over: set[str] = set()  # round-trips whose request is answered or withdrawn
 
-    def ask(self, text: bytes) -> bytes | None:
-        """Give the request for a question's entry, unless it was asked already."""
+    def ask(self, text: bytes, *, again: bool = False) -> bytes | None:
+        """Give the request for a question's entry, unless it was asked already.
+
+        ``again``: ask also when an earlier request is over and decided nothing.
+        """
         envelope = entry.read(text)
         round_trip = envelope.meta.round_trip
-        if round_trip is None or round_trip.id in self._requests:
+        if round_trip is None:
             return None
+        if round_trip.id in self._requests:
+            if not again or round_trip.id not in self._over:
+                return None
+            self._drop(round_trip.id)
         if len(self._requests) >= ASKED_LIMIT:
             return None
         params = jsonrpc.fields(jsonrpc.fields(msgspec.Raw(text))["params"])
@@ -57,19 +64,16 @@ class Questions:
     def take(self, response: jsonrpc.Response) -> tuple[Asked, Payload] | None:
         """Read an answer; None for what is no answer: an error, a cancellation, nobody's id."""
         asked = self._by_request.get(response.id) if response.id is not None else None
-        if asked is None or response.result is None:
+        if asked is None or asked.round_trip in self._over:
+            return None
+        self._over.add(asked.round_trip)
+        if response.result is None:
             return None
         try:
             answer = _answer(asked.kind, jsonrpc.payload(response.result))
         except InvalidParams:
             return None
-        if answer is not None:
-            self._answered.add(asked.round_trip)
         return None if answer is None else (asked, answer)
-
-    def not_recorded(self, round_trip: str) -> None:
-        """Note that this client's answer did not count."""
-        self._answered.discard(round_trip)
 
     def withdraw(self, change: Change) -> list[bytes]:
         """Give what tells this client that a question is answered or over."""
@@ -77,30 +81,39 @@ class Questions:
         if request is None:
             return []
         asked = self._by_request[request]
-        told = []
-        if change.id not in self._answered:
-            told.append(jsonrpc.notification(acp.CANCEL_REQUEST, {"requestId": request}))
+        told = self._cancel(asked.round_trip)
         if asked.tool_call_id:
-            told.append(_card(asked, change))
-        self._answered.add(change.id)  # the request is over, whoever answered
+            told.append(_update(asked, resolved_json(change)))
         if change.state == "closed":
-            del self._requests[change.id], self._by_request[request]
-            self._answered.discard(change.id)
+            self._drop(change.id)
         return told
 
     def late(self, asked: Asked, decided: Payload) -> list[bytes]:
         """Give what tells this client that its answer was not the first."""
-        update = {"sessionUpdate": "tool_call_update", "toolCallId": asked.tool_call_id}
         if not asked.tool_call_id:
             return []
-        resolved = {"id": asked.round_trip, **decided}
-        return [_update(asked.session_id, update, resolved)]
+        return [_update(asked, {"id": asked.round_trip, **decided})]
 
-    def forget(self, session_id: str) -> None:
-        """Forget a session that the client has left."""
-        for request, asked in list(self._by_request.items()):
+    def forget(self, session_id: str) -> list[bytes]:
+        """Forget a session that the client has left; gives what withdraws its questions."""
+        told = []
+        for asked in list(self._by_request.values()):
             if asked.session_id == session_id:
-                del self._by_request[request], self._requests[asked.round_trip]
+                told += self._cancel(asked.round_trip)
+                self._drop(asked.round_trip)
+        return told
+
+    def _cancel(self, round_trip: str) -> list[bytes]:
+        """End a request that the client has not answered."""
+        if round_trip in self._over:
+            return []
+        self._over.add(round_trip)
+        params = {"requestId": self._requests[round_trip]}
+        return [jsonrpc.notification(acp.CANCEL_REQUEST, params)]
+
+    def _drop(self, round_trip: str) -> None:
+        del self._by_request[self._requests.pop(round_trip)]
+        self._over.discard(round_trip)
 
 
 def resolved_json(change: Change) -> Payload:
@@ -120,14 +133,14 @@ def open_entry(record: RoundTripRecord) -> bytes | None:
     return record.entry if record.state == "open" else None
 
 
-def _card(asked: Asked, change: Change) -> bytes:
-    update = {"sessionUpdate": "tool_call_update", "toolCallId": asked.tool_call_id}
-    return _update(asked.session_id, update, resolved_json(change))
-
-
-def _update(session_id: str, update: Payload, resolved: Payload) -> bytes:
-    meta = {META_KEY: {"resolved": resolved}}
-    params = {"sessionId": session_id, "update": {**update, "_meta": meta}}
+def _update(asked: Asked, resolved: Payload) -> bytes:
+    """Encode an update of the question's tool call that says how it stands."""
+    update = {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": asked.tool_call_id,
+        "_meta": {META_KEY: {"resolved": resolved}},
+    }
+    params = {"sessionId": asked.session_id, "update": update}
     return jsonrpc.notification(entry.UPDATE, params)
 
 

@@ -61,6 +61,7 @@ class Relay:
     presence: Presence
     uplinks: Uplinks
     dashboards: Dashboards
+    bulletin: Bulletin
     tokens: Tokens
     logins: Logins
     identities: Identities
@@ -81,11 +82,11 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
         try:
             await store.check()
             relay = _assemble(settings, tokens, store)
-            relay.inbox.recovered.add(relay.uplinks.recovered)
+            relay.inbox.recovered.update({relay.uplinks.recovered, relay.dashboards.recovered})
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
-            relay.tasks.start("bulletin", Bulletin(relay).run())
+            relay.tasks.start("bulletin", relay.bulletin.run())
             facts = {"node": relay.node, "store": store.address}
             logger.info("relay %s runs", relay.version, extra=facts)
             try:
@@ -115,6 +116,10 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
     inbox = Inbox(store, node)
     log = Log(store, inbox, limits)
+    agents = Agents(store, inbox, age_seconds=settings.log_age_seconds)
+    sessions = Sessions(store, inbox, age_seconds=settings.log_age_seconds)
+    round_trips, presence = RoundTrips(store, inbox), Presence(store, inbox)
+    dashboards = Dashboards()
     return Relay(
         settings=settings,
         node=node,
@@ -122,14 +127,15 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         inbox=inbox,
         log=log,
         hub=Hub(log, inbox, HubLimits(buffered_bytes=settings.subscriber_bytes)),
-        sessions=Sessions(store, inbox, age_seconds=settings.log_age_seconds),
-        agents=Agents(store, inbox, age_seconds=settings.log_age_seconds),
-        round_trips=RoundTrips(store, inbox),
+        sessions=sessions,
+        agents=agents,
+        round_trips=round_trips,
         mailbox=Mailbox(store, inbox),
         changes=ChangeFeed(store, inbox),
-        presence=Presence(store, inbox),
+        presence=presence,
         uplinks=Uplinks(),
-        dashboards=Dashboards(),
+        dashboards=dashboards,
+        bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence),
         tokens=tokens,
         logins=Logins(store),
         identities=Identities(),

@@ -11,7 +11,7 @@ from functools import partial
 from fastapi import APIRouter, WebSocket
 from starlette.responses import PlainTextResponse
 
-from bridge.dashboards import Dashboard
+from bridge.dashboard import Dashboard
 from bridge.identity import identify
 from bridge.relay import Relay
 from bridge.websocket import take_over

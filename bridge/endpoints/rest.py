@@ -10,21 +10,13 @@ from fastapi import APIRouter, Path, Query, Response
 from bridge.endpoints import SIGNED_IN, Approver, Operator, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.log import Log
-from bridge.protocol import acp
+from bridge.mail import message_for
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
 
 PAGE_LIMIT = 1000  # entries of one page of a log
-
-# From a remote client only these fields go down; the connector checks them again.
-MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, optional
-    acp.PROMPT: (("prompt",), ()),
-    acp.CANCEL: ((), ()),
-    acp.SET_MODE: (("modeId",), ()),
-    acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
-}
 
 SessionId = Annotated[str, Path(alias="id", description="the session's public id")]
 RoundTripId = Annotated[str, Path(alias="id", description="the question's id")]
@@ -103,7 +95,7 @@ async def send_mail(
 ) -> Payload:
     """Send a prompt, a cancel or a setting to a session's agent."""
     found = await relay.sessions.get(operator.tenant, session_id)
-    message = {"method": body.method, "params": mail_params(body.method, body.params, session_id)}
+    message = message_for(body.method, session_id, body.params)
     n = await relay.mailbox.send(
         operator.tenant, found.agent, body.mail_id, operator.origin, message, None
     )
@@ -150,16 +142,6 @@ async def decide(
     decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin)
     relay.metrics.count("decisions_total", state=decided.state.value)
     return decided.as_json()
-
-
-def mail_params(method: str, params: Payload, session_id: str) -> Payload:
-    """Give the parameters that go down for a session; raises InvalidParams naming a missing one."""
-    needed, optional = MAIL_FIELDS[method]
-    for name in needed:
-        if name not in params:
-            raise InvalidParams(f"{method} needs {name} in params")
-    taken = {name: params[name] for name in (*needed, *optional) if name in params}
-    return {"sessionId": session_id, **taken}
 
 
 class _Held:

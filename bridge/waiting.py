@@ -1,0 +1,146 @@
+"""Requests of one client whose answers come from agents: a mail's outcome, or a turn's end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from bridge.protocol.errors import BridgeError, InternalError, InvalidParams, RequestCancelled
+from bridge.protocol.jsonrpc import Id, Payload
+from bridge.protocol.uplink import MailDone
+
+if TYPE_CHECKING:
+    from bridge.dashboard import Dashboard
+
+TURN_SECONDS = 5.0  # for a turn's end to be shown after its outcome is known
+
+Make: TypeAlias = Callable[[Any], Payload]  # the answer from what the agent gave
+
+
+class _Expected(msgspec.Struct, frozen=True):
+    request: Id
+    session_id: str
+    make: Make | None  # None: a prompt, answered behind its turn's end
+
+
+class _Turn(msgspec.Struct, rename="camel"):
+    state: str
+    mail_id: str | None = None
+    stop_reason: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class _TurnEntry(msgspec.Struct):
+    params: _Turn
+
+
+_decode_turn = msgspec.json.Decoder(_TurnEntry).decode
+
+
+class Waiting:
+    """What one client waits for, by the id of the mail that asks an agent for it."""
+
+    __slots__ = ("_client", "_expected", "_hidden")
+
+    def __init__(self, client: Dashboard) -> None:
+        """Begin with nothing to wait for."""
+        self._client = client
+        self._expected: dict[str, _Expected] = {}
+        self._hidden: set[str] = set()  # own prompts, whose words their sender has already
+
+    def __contains__(self, mail_id: object) -> bool:
+        """Whether a request waits for this mail."""
+        return mail_id in self._expected
+
+    def expect(self, mail_id: str, request: Id, session_id: str, make: Make) -> None:
+        """Answer a request with what the agent gives; raises InvalidParams for an id in use."""
+        self._expect(mail_id, _Expected(request, session_id, make))
+
+    def expect_turn(self, mail_id: str, request: Id, session_id: str, *, echo: bool) -> None:
+        """Answer a request behind its turn's end; ``echo``: show the prompt to its sender too."""
+        self._expect(mail_id, _Expected(request, session_id, None))
+        if not echo:
+            self._hidden.add(mail_id)
+
+    def hides(self, mail_id: str | None) -> bool:
+        """Whether a person's words are the client's own, which it shows already."""
+        return mail_id in self._hidden
+
+    def forget(self, mail_id: str) -> None:
+        """Wait no longer: the mail was not taken."""
+        self._expected.pop(mail_id, None)
+        self._hidden.discard(mail_id)
+
+    def cancel(self, request: Any) -> str | None:
+        """Give the session whose turn a request waits for; any other kind is just given up."""
+        for mail_id, expected in self._expected.items():
+            if expected.request == request:
+                if expected.make is None:
+                    return expected.session_id
+                self.give_up(mail_id, RequestCancelled("cancelled by the client"))
+                return None
+        return None
+
+    def give_up(self, mail_id: str, error: BridgeError) -> None:
+        """Refuse a request that is still waited for."""
+        expected = self._expected.get(mail_id)
+        if expected is not None:
+            self.forget(mail_id)
+            self._client.refuse(expected.request, error)
+
+    # What the agent gave.
+
+    async def look(self, mail_id: str) -> None:
+        """Answer the request whose mail is done; raises StoreUnavailable."""
+        relay, tenant = self._client.relay, self._client.identity.tenant
+        done = await relay.mailbox.outcome(tenant, mail_id)
+        expected = self._expected.get(mail_id)
+        if done is None or expected is None:
+            return
+        if expected.make is None and done.error is None:
+            # Its turn's end tells it, behind all of its text, unless that passed before.
+            later = asyncio.get_running_loop().call_later
+            later(TURN_SECONDS, self.settle, mail_id, done)
+        else:
+            self.settle(mail_id, done)
+
+    def settle(self, mail_id: str, done: MailDone) -> None:
+        """Answer a request that is still waited for with its mail's outcome."""
+        expected = self._expected.get(mail_id)
+        if expected is None:
+            return
+        self.forget(mail_id)
+        if done.error is not None:
+            self._client.refuse(expected.request, done.error)
+        else:
+            make = expected.make or _stopped
+            self._client.answer(expected.request, make(done.result))
+
+    def end_turn(self, text: bytes) -> None:
+        """Answer the prompt whose turn an entry ends."""
+        turn = _decode_turn(text).params
+        if turn.mail_id is None or turn.state not in {"ended", "unknown"}:
+            return
+        expected = self._expected.get(turn.mail_id)
+        self.forget(turn.mail_id)
+        if expected is None:
+            return
+        if turn.error is not None:
+            self._client.refuse(expected.request, turn.error)
+        elif turn.state == "unknown":
+            cut = "the connector ended during this turn; what it did is not known"
+            self._client.refuse(expected.request, InternalError(cut))
+        else:
+            self._client.answer(expected.request, {"stopReason": turn.stop_reason or "end_turn"})
+
+    def _expect(self, mail_id: str, expected: _Expected) -> None:
+        if mail_id in self._expected:
+            raise InvalidParams(f"mailId {mail_id!r:.80} is waited for already; use a new one")
+        self._expected[mail_id] = expected
+
+
+def _stopped(result: Any) -> Payload:
+    return result if isinstance(result, dict) else {"stopReason": "end_turn"}
