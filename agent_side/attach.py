@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from agent_side import faults
 from agent_side.connect import stopped_by_signals
@@ -109,8 +110,12 @@ class Attach:
     async def _connection(self) -> tuple[ExitReason | None, str]:
         """Carry over one connection; give how all ends, or why this one did."""
         try:
-            async with self._open() as socket:
+            socket = await self._open()
+            try:
                 await self._serve(socket)
+            finally:
+                if socket.state is State.OPEN:  # closing what is closed raises in asyncio
+                    await socket.close()
         except EXPECTED as error:
             fault = faults.read(error, self._target.url)
             self._conversation.lost(fault.detail, too_big=_is_too_big(error))

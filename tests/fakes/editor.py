@@ -100,6 +100,7 @@ class FakeEditor:
                 self._changed.wait_for(lambda: id_ in self._answers or self._ended), WAIT_SECONDS
             )
         if id_ not in self._answers:
+            await asyncio.wait(self._tasks)
             raise EOFError(f"it ended before it answered: {self.stderr}")
         message = self._answers.pop(id_)
         if "error" in message:
