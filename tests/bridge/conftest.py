@@ -12,6 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from fakes.peers import UplinkPeer
+from fakes.served import Served, serving
 
 from bridge.agents import Agents, Claim
 from bridge.embedded import EmbeddedValkey
@@ -29,6 +31,31 @@ from bridge.sessions import Sessions
 
 QUIET = re.compile(rb"XREAD|EXPIRE|XREVRANGE|CLIENT|b:inbox:")
 OPTIONS = [["allow", "Allow once", "allow_once"], ["no", "Reject", "reject_once"]]
+
+
+@pytest.fixture(scope="module")
+async def relay_process(redis_server: str):
+    """A relay for all tests of a file."""
+    async with serving(redis_server) as started:
+        yield started
+
+
+@pytest.fixture
+async def process(relay_process: Served, redis_url: str) -> Served:
+    """A relay to which nobody is connected, on an empty Redis."""
+    del redis_url
+    async with asyncio.timeout(10):
+        while len(relay_process.relay.uplinks) or len(relay_process.relay.dashboards):
+            await asyncio.sleep(0.005)
+    return relay_process
+
+
+@pytest.fixture
+async def connector(process: Served):
+    """A connector that is attached to it with session s1."""
+    async with UplinkPeer(process) as peer:
+        await peer.hello("s1")
+        yield peer
 
 
 @pytest.fixture
