@@ -203,7 +203,8 @@ async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
         return made
 
     dashboard.waiting.expect(mail_id, request, "", opened)
-    await _send(dashboard, agent, mail_id, message, int(NEW_SECONDS * 1000))
+    life_ms = int(NEW_SECONDS * 1000)
+    await _send(dashboard, request, agent, mail_id, message, life_ms=life_ms)
     silent = AgentUnavailable(f"the agent did not open a session within {NEW_SECONDS:.0f} s")
     later = asyncio.get_running_loop().call_later
     later(NEW_SECONDS, dashboard.waiting.give_up, mail_id, silent)
@@ -227,13 +228,13 @@ async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
         await dashboard.ask_open(record.session_id)
     echo = named.get("echo") is True
     dashboard.waiting.expect_turn(mail_id, request, record.session_id, echo=echo)
-    await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
+    await _send(dashboard, request, record.agent, mail_id, message)
 
 
-async def _cancel(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+async def _cancel(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
     record = await _session(dashboard, params)
     message = message_for(acp.CANCEL, record.session_id, params)
-    await _send(dashboard, record.agent, _mail_id(_meta(params)), message, MAIL_LIFE_MS)
+    await _send(dashboard, request, record.agent, _mail_id(_meta(params)), message)
     return {}
 
 
@@ -242,7 +243,7 @@ async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) 
     message = message_for(method, record.session_id, params)
     mail_id = _mail_id(_meta(params))
     dashboard.waiting.expect(mail_id, request, record.session_id, _object)
-    await _send(dashboard, record.agent, mail_id, message, MAIL_LIFE_MS)
+    await _send(dashboard, request, record.agent, mail_id, message)
 
 
 async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
@@ -258,7 +259,13 @@ async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
 
 
 async def _send(
-    dashboard: Dashboard, agent: str, mail_id: str, message: Payload, life_ms: int
+    dashboard: Dashboard,
+    request: Id,
+    agent: str,
+    mail_id: str,
+    message: Payload,
+    *,
+    life_ms: int = MAIL_LIFE_MS,
 ) -> None:
     relay, who = dashboard.relay, dashboard.identity
     try:
@@ -269,7 +276,7 @@ async def _send(
         not_after = await relay.store.time_ms() + life_ms
         await relay.mailbox.send(who.tenant, agent, mail_id, who.origin, message, not_after)
     except BaseException:
-        dashboard.waiting.forget(mail_id)
+        dashboard.waiting.forget(mail_id, request)
         raise
 
 

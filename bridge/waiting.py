@@ -1,4 +1,7 @@
-"""Requests of one client whose answers come from agents: a mail's outcome, or a turn's end."""
+"""Requests of one client whose answers come from agents: a mail's outcome, or a turn's end.
+
+A client that sends a mail's id again, not knowing what became of it, gets the one answer to both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from bridge.protocol.errors import BridgeError, InternalError, InvalidParams, RequestCancelled
+from bridge.protocol.errors import BridgeError, InternalError, RequestCancelled
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.uplink import MailDone
 
@@ -48,7 +51,7 @@ class Waiting:
     def __init__(self, client: Dashboard) -> None:
         """Begin with nothing to wait for."""
         self._client = client
-        self._expected: dict[str, _Expected] = {}
+        self._expected: dict[str, list[_Expected]] = {}
         self._hidden: set[str] = set()  # own prompts, whose words their sender has already
 
     def __contains__(self, mail_id: object) -> bool:
@@ -56,7 +59,7 @@ class Waiting:
         return mail_id in self._expected
 
     def expect(self, mail_id: str, request: Id, session_id: str, make: Make) -> None:
-        """Answer a request with what the agent gives; raises InvalidParams for an id in use."""
+        """Answer a request with what the agent gives."""
         self._expect(mail_id, _Expected(request, session_id, make))
 
     def expect_turn(self, mail_id: str, request: Id, session_id: str, *, echo: bool) -> None:
@@ -69,38 +72,40 @@ class Waiting:
         """Whether a person's words are the client's own, which it shows already."""
         return mail_id in self._hidden
 
-    def forget(self, mail_id: str) -> None:
-        """Wait no longer: the mail was not taken."""
-        self._expected.pop(mail_id, None)
-        self._hidden.discard(mail_id)
+    def forget(self, mail_id: str, request: Id) -> None:
+        """Let a request wait no longer: its mail was not taken."""
+        left = [one for one in self._expected.get(mail_id, ()) if one.request != request]
+        if left:
+            self._expected[mail_id] = left
+        else:
+            self._take(mail_id)
 
     def cancel(self, request: Any) -> str | None:
         """Give the session whose turn a request waits for; any other kind is just given up."""
-        for mail_id, expected in self._expected.items():
-            if expected.request == request:
-                if expected.make is None:
-                    return expected.session_id
-                self.give_up(mail_id, RequestCancelled("cancelled by the client"))
-                return None
+        for mail_id, requests in self._expected.items():
+            for expected in requests:
+                if expected.request == request:
+                    if expected.make is None:
+                        return expected.session_id
+                    self.give_up(mail_id, RequestCancelled("cancelled by the client"))
+                    return None
         return None
 
     def give_up(self, mail_id: str, error: BridgeError) -> None:
-        """Refuse a request that is still waited for."""
-        expected = self._expected.get(mail_id)
-        if expected is not None:
-            self.forget(mail_id)
+        """Refuse what still waits for a mail."""
+        for expected in self._take(mail_id):
             self._client.refuse(expected.request, error)
 
     # What the agent gave.
 
     async def look(self, mail_id: str) -> None:
-        """Answer the request whose mail is done; raises StoreUnavailable."""
+        """Answer what waits for a mail that is done; raises StoreUnavailable."""
         relay, tenant = self._client.relay, self._client.identity.tenant
         done = await relay.mailbox.outcome(tenant, mail_id)
         expected = self._expected.get(mail_id)
-        if done is None or expected is None:
+        if done is None or not expected:
             return
-        if expected.make is None and done.error is None:
+        if expected[0].make is None and done.error is None:
             # Its turn's end tells it, behind all of its text, unless that passed before.
             later = asyncio.get_running_loop().call_later
             later(TURN_SECONDS, self.settle, mail_id, done)
@@ -108,38 +113,37 @@ class Waiting:
             self.settle(mail_id, done)
 
     def settle(self, mail_id: str, done: MailDone) -> None:
-        """Answer a request that is still waited for with its mail's outcome."""
-        expected = self._expected.get(mail_id)
-        if expected is None:
-            return
-        self.forget(mail_id)
-        if done.error is not None:
-            self._client.refuse(expected.request, done.error)
-        else:
-            make = expected.make or _stopped
-            self._client.answer(expected.request, make(done.result))
+        """Answer what still waits for a mail with its outcome."""
+        for expected in self._take(mail_id):
+            if done.error is not None:
+                self._client.refuse(expected.request, done.error)
+            else:
+                make = expected.make or _stopped
+                self._client.answer(expected.request, make(done.result))
 
     def end_turn(self, text: bytes) -> None:
         """Answer the prompt whose turn an entry ends."""
         turn = _decode_turn(text).params
         if turn.mail_id is None or turn.state not in {"ended", "unknown"}:
             return
-        expected = self._expected.get(turn.mail_id)
-        self.forget(turn.mail_id)
-        if expected is None:
-            return
+        for expected in self._take(turn.mail_id):
+            self._end(expected.request, turn)
+
+    def _end(self, request: Id, turn: _Turn) -> None:
         if turn.error is not None:
-            self._client.refuse(expected.request, turn.error)
+            self._client.refuse(request, turn.error)
         elif turn.state == "unknown":
             cut = "the connector ended during this turn; what it did is not known"
-            self._client.refuse(expected.request, InternalError(cut))
+            self._client.refuse(request, InternalError(cut))
         else:
-            self._client.answer(expected.request, {"stopReason": turn.stop_reason or "end_turn"})
+            self._client.answer(request, {"stopReason": turn.stop_reason or "end_turn"})
 
     def _expect(self, mail_id: str, expected: _Expected) -> None:
-        if mail_id in self._expected:
-            raise InvalidParams(f"mailId {mail_id!r:.80} is waited for already; use a new one")
-        self._expected[mail_id] = expected
+        self._expected.setdefault(mail_id, []).append(expected)
+
+    def _take(self, mail_id: str) -> list[_Expected]:
+        self._hidden.discard(mail_id)
+        return self._expected.pop(mail_id, [])
 
 
 def _stopped(result: Any) -> Payload:
