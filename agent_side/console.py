@@ -74,7 +74,7 @@ class Console:
 
     def status_changed(self) -> None:
         """Say the state, when it is another one than the last told."""
-        line = state_line(self._connector.status(), age=False, watching=self._asks)
+        line = state_line(self._connector.status(), watching=self._asks)
         if line != self._told:
             self._told = line
             self._say(line)
@@ -89,9 +89,9 @@ class Console:
     def take(self, line: str) -> None:
         """Take one line: an answer, a wish to see more, or nothing for the state."""
         if not line:
-            self._say(state_line(self._connector.status(), age=True, watching=True))
+            self._say(state_line(self._connector.status(), watching=True, in_full=True))
             for question in self._connector.questions.values():
-                self._say(f"{self._head(question)}; {self._choices(question)}")
+                self._say(f"{self._head(question)} {self._choices(question)}")
             return
         try:
             words = split(line)
@@ -147,17 +147,16 @@ class Console:
         )
 
 
-def state_line(status: Payload, *, age: bool, watching: bool) -> str:
-    """Say a connector's state: how it is attached, who watches, what is open."""
+def state_line(status: Payload, *, watching: bool, in_full: bool = False) -> str:
+    """Say how a connector is attached and who watches; in full also since when and what is open."""
     parts = [_attachment(status)]
-    if age and status.get("relay") and status.get("since"):
+    if in_full and status.get("relay") and status.get("since"):
         parts[0] += f", for {_age(status['since'])}"
-    if watching:
+    if watching and status.get("relay") and status["state"] == State.ATTACHED:
         names = [_watcher(watcher) for watcher in status.get("watching") or ()]
-        if names or status.get("relay"):
-            parts.append(f"watching: {', '.join(names)}" if names else "nobody watches")
-        if open_ := len(status.get("open") or ()):
-            parts.append(f"{open_} open question{'s' if open_ > 1 else ''}")
+        parts.append(f"watching: {', '.join(names)}" if names else "nobody watches")
+    if in_full and (open_ := len(status.get("open") or ())):
+        parts.append(f"{open_} open question{'s' if open_ > 1 else ''}")
     return one_line(" · ".join(parts))
 
 

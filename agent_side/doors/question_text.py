@@ -22,6 +22,8 @@ ACTIONS = (  # of an elicitation, as an agent's options: id, name, kind
 def what_runs(round_trip: RoundTrip) -> list[str]:
     """Give the lines that say what will run, whole."""
     subject = json.loads(round_trip.subject)
+    if subject.get("title") == subject.get("command"):
+        subject.pop("title", None)  # many agents name a command by itself
     lines = []
     for name, render in _PARTS:
         if (value := subject.get(name)) not in (None, [], {}, ""):

@@ -202,13 +202,14 @@ def test_the_state_says_who_watches_and_what_is_open():
         "watching": [{"subject": "alice", "device": "pixel"}, {"subject": "bob"}],
         "open": ["rt-1", "rt-2"],
     }
-    line = state_line(status, age=False, watching=True)
-    assert line == (
-        "attached to wss://relay.example · watching: alice (pixel), bob · 2 open questions"
+    assert state_line(status, watching=True) == (
+        "attached to wss://relay.example · watching: alice (pixel), bob"
     )
-    away = {**status, "state": "disconnected", "detail": "connection refused", "watching": []}
-    assert state_line(away, age=False, watching=False) == "disconnected: connection refused"
-    assert ", for " in state_line(status, age=True, watching=False)
+    in_full = state_line(status, watching=True, in_full=True)
+    assert in_full.startswith("attached to wss://relay.example, for ")
+    assert in_full.endswith(" · 2 open questions")
+    away = {**status, "state": "disconnected", "detail": "connection refused"}
+    assert state_line(away, watching=True) == "disconnected: connection refused"
 
 
 async def test_a_state_is_told_once(terminal):

@@ -17,6 +17,7 @@ def shown(kind="permission", **subject):
         ({"command": "git push"}, ["$ git push"]),
         ({"command": "a\nb"}, ["$ a", "b"]),
         ({"command": ["sh", "-c", "echo 'hi there'"]}, ["""$ sh -c 'echo '"'"'hi there'"'"''"""]),
+        ({"title": "ls", "command": "ls"}, ["$ ls"]),
         ({"title": "Delete", "cwd": "/w"}, ["Delete", "in /w"]),
         ({"arguments": {"path": "/a", "n": 3}}, ["path: /a", "n: 3"]),
         ({"arguments": ["x"]}, ['["x"]']),
@@ -27,7 +28,18 @@ def shown(kind="permission", **subject):
             ["new file n.txt", "@@ -0,0 +1 @@", "+one"],
         ),
     ],
-    ids=["command", "lines", "list", "title", "arguments", "no object", "paths", "texts", "file"],
+    ids=[
+        "command",
+        "lines",
+        "list",
+        "same title",
+        "title",
+        "arguments",
+        "no object",
+        "paths",
+        "texts",
+        "file",
+    ],
 )
 def test_everything_that_will_run_is_shown(subject, lines):
     assert shown(**subject)[0] == lines
