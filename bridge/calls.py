@@ -178,9 +178,9 @@ async def _load(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
 async def _resume(dashboard: Dashboard, request: Id, params: Payload) -> Payload | None:
     record = await _session(dashboard, params)
     text = _meta(params).get("cursor")
-    after = Cursor.parse(text) if isinstance(text, str) else None
+    after = Cursor.parse(text) if isinstance(text, str) else record.cursor
     dashboard.answer(request, _opened(dashboard, record))
-    await dashboard.attach(record.session_id, after or START, history=after is not None)
+    await dashboard.attach(record.session_id, after)
     await dashboard.ask_open(record.session_id)
     return None
 

@@ -45,7 +45,7 @@ async def process(relay_process: Served, redis_url: str) -> Served:
     """A relay to which nobody is connected, on an empty Redis."""
     del redis_url
     async with asyncio.timeout(10):
-        while len(relay_process.relay.uplinks) or len(relay_process.relay.dashboards):
+        while len(relay_process.relay.uplinks) or len(relay_process.relay.dashboards):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     return relay_process
 

@@ -1,6 +1,7 @@
 """A connector's connection: claim, entries up, acknowledgements and mail down."""
 
 import asyncio
+import dataclasses
 import time
 
 import pytest
@@ -9,7 +10,6 @@ from fakes.served import serving
 
 from bridge import keys
 from bridge.protocol import uplink
-from bridge.protocol.acp import Role
 from bridge.protocol.attachment import Reason
 from bridge.protocol.cursor import START
 from bridge.protocol.entry import Origin
@@ -109,11 +109,13 @@ async def test_a_newer_process_takes_over_and_the_older_one_is_closed_when_it_wr
 
 
 async def test_an_older_one_at_another_relay_process_is_closed_too(redis_url, process, connector):
-    async with serving(redis_url, state_dir=process.settings.state_dir) as second:
-        async with UplinkPeer(second, writer="w2", epoch=connector.epoch + 1) as newer:
-            await newer.hello("s1")
-            await connector.notify(uplink.SESSION, connector.card("s1"))
-            assert await connector.closed() == 4409
+    async with (
+        serving(redis_url, state_dir=process.settings.state_dir) as second,
+        UplinkPeer(second, writer="w2", epoch=connector.epoch + 1) as newer,
+    ):
+        await newer.hello("s1")
+        await connector.notify(uplink.SESSION, connector.card("s1"))
+        assert await connector.closed() == 4409
 
 
 async def test_an_older_one_that_says_nothing_is_closed_when_its_claim_is_renewed(
@@ -288,12 +290,11 @@ async def test_a_lost_socket_is_disconnected_at_first(process, connector):
 
 
 async def test_a_relay_that_stops_tells_the_connector_to_come_again(redis_url):
-    async with serving(redis_url) as first:
-        async with UplinkPeer(first) as peer:
-            await peer.hello("s1")
-            first.server.should_exit = True
-            assert await peer.closed() == 1012
-            await first.stopped()
+    async with serving(redis_url) as first, UplinkPeer(first) as peer:
+        await peer.hello("s1")
+        first.server.should_exit = True
+        assert await peer.closed() == 1012
+        await first.stopped()
     async with serving(redis_url) as second:
         await attachment(second, "disconnected", Reason.RELAY_RESTARTING)
 
@@ -305,14 +306,11 @@ async def test_a_revoked_token_ends_the_uplink(process, connector):
     await attachment(process, "disconnected", Reason.TOKEN_REVOKED)
 
 
-async def test_a_token_that_has_ended_ends_the_uplink(process):
-    async with UplinkPeer(process) as peer:
-        token = process.process.tokens.issue("agent", "box", "acme", Role.OPERATOR, ttl_seconds=1)
-        peer.options["additional_headers"] = {"Authorization": f"Bearer {token}"}
-        await peer.socket.close()
-    async with peer:
-        await peer.hello()
-        assert await peer.closed() == 4401
+async def test_a_token_that_has_ended_ends_the_uplink(process, connector):
+    (connection,) = process.relay.uplinks._all
+    connection.identity = dataclasses.replace(connection.identity, expires_at=1)
+    assert await connector.closed() == 4401
+    await attachment(process, "disconnected", Reason.TOKEN_EXPIRED)
 
 
 async def test_a_fresh_token_is_taken_in_band(process, connector):
