@@ -23,6 +23,7 @@ class FakeDashboard(FakeEditor):
         self.hail: dict[str, Any] = {}
         self.closed_with: tuple[int | None, str] = (None, "")
         self.logs: dict[str, list[dict[str, Any]]] = {}  # entries got, by session
+        self.unasked_answers: list[dict[str, Any]] = []
         self._socket: ClientConnection | None = None
 
     async def __aenter__(self) -> Self:
@@ -172,6 +173,8 @@ class FakeDashboard(FakeEditor):
     async def _take(self, message: dict[str, Any]) -> None:
         if "id" not in message and "seq" in meta_of(message):
             self.logs.setdefault(message["params"]["sessionId"], []).append(message)
+        if "method" not in message and message["id"] not in self._asked:
+            self.unasked_answers.append(message)
         await super()._take(message)
 
     async def _over(self) -> int:

@@ -1,0 +1,47 @@
+"""Two relay processes over one Redis: the connector at one, a dashboard at the other."""
+
+import pytest
+from e2e.asking import chosen
+from e2e.conftest import Stage
+from fakes.running import asks
+from fakes.site import Site
+
+
+@pytest.fixture
+async def both(tmp_path, redis_url):
+    async with Site(tmp_path / "a", redis_url=redis_url) as a:
+        keys = tmp_path / "a" / "relay"
+        async with Site(tmp_path / "b", redis_url=redis_url, keys=keys) as b:
+            yield a, b
+
+
+async def test_a_stream_a_question_and_its_answer_pass_from_one_to_the_other(both, tmp_path):
+    a, b = both
+    script = {"turns": [[{"chunks": 300}, asks(), {"chunks": 300}], [asks()]]}
+    at = Stage(a, tmp_path, script)
+    await at.connect()
+    alice, session = await at.opened()
+    bob = await at.stack.enter_async_context(await b.dashboard("bob"))
+    await bob.load(session)
+    turn = bob.prompt(session, "go", echo=True)
+    asked = [await person.question() for person in (alice, bob)]
+    bob.choose(asked[1], "yes")
+    assert (await bob.answer(turn))["stopReason"] == "end_turn"
+    await alice.ended(session)
+    told = await alice.resolved("call-0", state="closed")
+    assert told["by"]["subject"] == "bob"
+    await alice.withdrawn(asked[0])
+    assert alice.entries(session) == bob.entries(session)
+    assert bob.seqs(session) == sorted(set(bob.seqs(session)))
+    again = alice.prompt(session, "go")
+    asked = [
+        await p.question(after=p.got.index(q) + 1) for p, q in zip((alice, bob), asked, strict=True)
+    ]
+    alice.choose(asked[0], "no")
+    await alice.answer(again)
+    await bob.withdrawn(asked[1])
+    assert chosen(at.agent) == {0: "no"}
+    status = [await person.call("_bridge/status", sessionId=session) for person in (alice, bob)]
+    await at.stack.aclose()
+    await at.connector.end()
+    assert status[0]["state"] == status[1]["state"] == "attached"
