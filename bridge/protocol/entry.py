@@ -120,12 +120,20 @@ def sift(text: bytes) -> Envelope | None:
     try:
         envelope = _decode(text)
     except msgspec.ValidationError:  # another message's params have another form
-        if _decode_method(text).method in METHODS:
-            return read(text)
-        return None
+        return read(text) if _method_of(text) in METHODS else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"not JSON: {error}") from None
     return envelope if envelope.method in METHODS else None
+
+
+def _method_of(text: bytes) -> str:
+    """Give a message's method; '' for what is no message at all."""
+    try:
+        return _decode_method(text).method
+    except msgspec.ValidationError:
+        return ""
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"not JSON: {error}") from None
 
 
 def stamp(

@@ -208,8 +208,8 @@ async def test_the_same_session_id_in_another_tenant_is_another_session(process,
 
 @pytest.mark.parametrize(
     "text",
-    [b"no json", b'{"jsonrpc":"2.0","method":"session/update","params":{}}', b'{"id":1.5}'],
-    ids=["no JSON", "an entry without a number", "an id that is a fraction"],
+    [b"no json", b"7", b'{"jsonrpc":"2.0","method":"session/update","params":{}}', b'{"id":1.5}'],
+    ids=["no JSON", "a number", "an entry without a number", "an id that is a fraction"],
 )
 async def test_what_cannot_be_read_closes_the_uplink(connector, text):
     await connector.say(text)
