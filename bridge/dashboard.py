@@ -29,7 +29,7 @@ from bridge.protocol.errors import (
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Decision, Outcome
 from bridge.protocol.uplink import Watcher
-from bridge.questions import Asked, Questions, open_entry
+from bridge.questions import Asked, Questions, ended, open_entry
 from bridge.waiting import Waiting
 from bridge.websocket import Socket
 
@@ -132,13 +132,18 @@ class Dashboard:
         self.socket.write(frames)
 
     def special(self, item: Item, frame: bytes) -> None:
-        """Send a turn, an end or a person's words; answer a prompt behind its turn's end."""
+        """Send a turn, an end or a person's words; answer a prompt behind its turn's end.
+
+        A question's end may be shown before the question is stored and asked.
+        """
         envelope = item.envelope
         if envelope.method == entry.UPDATE and self.waiting.hides(envelope.meta.mail_id):
             return
         self.socket.write(frame)
         if envelope.method == entry.TURN:
             self.waiting.end_turn(item.text)
+        elif envelope.method == entry.RESOLVED:
+            self._asking.close(ended(item.text))
 
     def ask(self, item: Item) -> None:
         """Ask a question, if this client may answer it."""

@@ -14,6 +14,7 @@ from bridge.protocol.jsonrpc import Id, Payload
 from bridge.round_trips import RoundTripRecord, origin_json
 
 ASKED_LIMIT = 1_000  # open at once at one client; it may load a session again for what is left
+CLOSED_KEPT = 10_000  # ids of ended questions, which may be told of before they are asked
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -26,10 +27,21 @@ class Asked(msgspec.Struct, frozen=True):
     tool_call_id: str
 
 
+class _End(msgspec.Struct):
+    id: str
+
+
+class _EndEntry(msgspec.Struct):
+    params: _End
+
+
+_decode_end = msgspec.json.Decoder(_EndEntry).decode
+
+
 class Questions:
     """The questions of one client; what it returns is to be sent."""
 
-    __slots__ = ("_by_request", "_count", "_over", "_requests")
+    __slots__ = ("_by_request", "_closed", "_count", "_over", "_requests")
 
     def __init__(self) -> None:
         """Begin unasked."""
@@ -37,6 +49,7 @@ class Questions:
         self._by_request: dict[Id, Asked] = {}
         self._requests: dict[str, Id] = {}  # round-trip → request
         self._over: set[str] = set()  # round-trips whose request is answered or withdrawn
+        self._closed: dict[str, None] = {}  # round-trips, the oldest first
 
     def ask(self, text: bytes, *, again: bool = False) -> bytes | None:
         """Give the request for a question's entry, unless it was asked already.
@@ -45,7 +58,7 @@ class Questions:
         """
         envelope = entry.read(text)
         round_trip = envelope.meta.round_trip
-        if round_trip is None:
+        if round_trip is None or round_trip.id in self._closed:
             return None
         if round_trip.id in self._requests:
             if not again or round_trip.id not in self._over:
@@ -75,8 +88,16 @@ class Questions:
             return None
         return None if answer is None else (asked, answer)
 
+    def close(self, round_trip: str) -> None:
+        """Ask a question no more: its end came first."""
+        self._closed[round_trip] = None
+        if len(self._closed) > CLOSED_KEPT:
+            del self._closed[next(iter(self._closed))]
+
     def withdraw(self, change: Change) -> list[bytes]:
         """Give what tells this client that a question is answered or over."""
+        if change.state == "closed":
+            self.close(change.id)
         request = self._requests.get(change.id)
         if request is None:
             return []
@@ -126,6 +147,11 @@ def resolved_json(change: Change) -> Payload:
         if value is not None:
             shown[name] = value
     return shown
+
+
+def ended(text: bytes) -> str:
+    """Give the round-trip that a stored ``_bridge/resolved`` ends."""
+    return _decode_end(text).params.id
 
 
 def open_entry(record: RoundTripRecord) -> bytes | None:
