@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import sys
 
 import pytest
 from acp import spawn_agent_process, text_block
@@ -11,92 +9,34 @@ from clients.acpx import DENIED, check_conversation, run_acpx
 from clients.python_sdk import SdkEditor
 from clients.typescript_sdk import SdkClient
 from fakes.editor import CallFailed, FakeEditor
+from fakes.site import BRIDGE, Site
 
-RELAY = (sys.executable, "-m", "bridge.cli")
-BRIDGE = (sys.executable, "-m", "agent_side.cli")
-LISTENING = "relay listening on "
 WAIT_SECONDS = 40
 
 
-class Site:
-    """A relay, and a connector with the demo agent attached to it, each a process."""
-
-    def __init__(self, folder):
-        self.folder, self.work = folder, folder / "work"
-        self.work.mkdir()
-        self.url = ""
-        self.processes = []
-        quiet = {k: v for k, v in os.environ.items() if not k.startswith(("BRIDGE_", "CHIMERA_"))}
-        self.env = {
-            **quiet,
-            "BRIDGE_STATE_DIR": str(folder / "relay"),
-            "CHIMERA_BRIDGE_STATE_DIR": str(folder / "connector"),
-            "CHIMERA_DEMO_PACE_MS": "0",
-            "HOME": str(folder / "home"),
-        }
+class DemoSite(Site):
+    """A relay with the demo agent attached; its person is an operator."""
 
     async def __aenter__(self):
-        line = await self.start([*RELAY, "serve", "--port", "0"], "stdout", LISTENING)
-        self.url = line.split(LISTENING)[1].strip()
-        self.token = await self.issue("person", "--role", "operator")
-        agent = await self.issue("agent")
-        connect = [*BRIDGE, "connect", "--relay", self.url, "--agent", "demo"]
-        env = {"FERRET_BRIDGE_TOKEN": agent}
-        await self.start([*connect, "--cwd", str(self.work)], "stderr", "attached to", **env)
+        await super().__aenter__()
+        await self.connect("demo", "demo")
+        self.person = await self.token()
         return self
-
-    async def __aexit__(self, *_):
-        for process, reading in reversed(self.processes):
-            process.terminate()
-            await asyncio.wait_for(process.wait(), WAIT_SECONDS)
-            reading.cancel()
 
     @property
     def attach(self):
         """The command that an editor starts."""
-        return [*BRIDGE, "attach", self.url.replace("http", "ws") + "/acp"]
-
-    async def start(self, command, stream, words, **env):
-        """Start a process and give the line in which it says the words."""
-        pipes = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.DEVNULL}
-        pipes[stream] = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**self.env, **env}, stdin=asyncio.subprocess.DEVNULL, **pipes
-        )
-        reader = getattr(process, stream)
-        async with asyncio.timeout(WAIT_SECONDS):
-            said = []
-            while not said or words not in said[-1]:
-                line = await reader.readline()
-                assert line, f"{command[2]} ended: {said}"
-                said.append(line.decode())
-        self.processes.append((process, asyncio.create_task(reader.read())))
-        return said[-1]
+        return [*BRIDGE, "attach", self.acp]
 
     async def restart_relay(self):
         """End the relay and start another in its place."""
-        process, reading = self.processes.pop(0)
-        process.terminate()
-        await asyncio.wait_for(process.wait(), WAIT_SECONDS)
-        reading.cancel()
-        port = self.url.rpartition(":")[2]
-        await self.start([*RELAY, "serve", "--port", port], "stdout", LISTENING)
-        self.processes.insert(0, self.processes.pop())
-
-    async def issue(self, kind, *more):
-        process = await asyncio.create_subprocess_exec(
-            *RELAY,
-            *("token", "--kind", kind, "--subject", kind, *more),
-            env=self.env,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        out, _ = await process.communicate()
-        return out.decode().strip()
+        await self.relay.end()
+        await self.start_relay()
 
 
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory):
-    async with Site(tmp_path_factory.mktemp("site")) as site:
+    async with DemoSite(tmp_path_factory.mktemp("site")) as site:
         yield site
 
 
@@ -113,7 +53,7 @@ def policies(*options):
 @policies("--approve-all", "--deny-all")
 async def test_acpx_runs_a_turn_through_attach(site, node_modules, choice, written):
     made = site.work / f"acpx{choice}"
-    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.person}
     code, messages = await run_acpx(
         node_modules, site.attach, choice, "exec", f"run touch {made}", cwd=site.work, env=env
     )
@@ -125,7 +65,7 @@ async def test_acpx_runs_a_turn_through_attach(site, node_modules, choice, writt
 @policies("once", "no")
 async def test_the_python_sdk_prompts_through_attach(site, choice, written):
     made, client = site.work / f"python-{choice}", SdkEditor(choice)
-    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.person}
     async with spawn_agent_process(client, *site.attach, env=env) as (agent, _):
         await agent.initialize(protocol_version=1)
         session = await agent.new_session(cwd=str(site.work), mcp_servers=[])
@@ -139,7 +79,7 @@ async def test_the_python_sdk_prompts_through_attach(site, choice, written):
 
 async def test_the_python_sdk_loads_a_live_session_and_loses_the_race(site, connected):
     made, client = site.work / "python-raced", SdkEditor(None)
-    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.person}
     async with (
         connected() as first,
         spawn_agent_process(client, *site.attach, env=env) as (agent, _),
@@ -157,7 +97,7 @@ async def test_the_python_sdk_loads_a_live_session_and_loses_the_race(site, conn
 
 
 async def test_a_prompt_too_big_for_the_relay_is_one_error_and_the_next_one_runs(site):
-    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.person}
     async with FakeEditor(site.attach, env=env) as editor:
         await editor.hello()
         session = await editor.new(site.work)
@@ -168,7 +108,7 @@ async def test_a_prompt_too_big_for_the_relay_is_one_error_and_the_next_one_runs
 
 
 async def test_what_attach_shows_is_valid_and_survives_a_relay_restart(site):
-    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.token}
+    env = {**site.env, "CHIMERA_BRIDGE_TOKEN": site.person}
     async with FakeEditor(site.attach, env=env) as editor:
         await editor.hello()
         session = await editor.new(site.work)
@@ -194,8 +134,8 @@ async def test_what_attach_shows_is_valid_and_survives_a_relay_restart(site):
 
 @pytest.fixture
 def connected(site, node_modules):
-    url = site.url.replace("http", "ws") + "/acp"
-    return lambda: SdkClient("ws", url, site.token)
+    url = site.acp
+    return lambda: SdkClient("ws", url, site.person)
 
 
 async def opened(client, site):
