@@ -8,8 +8,8 @@ from pathlib import Path
 import jwt
 import pytest
 from e2e.asking import chosen, is_changed
-from fakes.connector import FakeConnector
 from fakes.editor import CallFailed
+from fakes.peers import Refused
 from fakes.running import asks
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
@@ -173,11 +173,10 @@ async def test_unknown_methods_sessions_options_and_late_answers_have_their_code
 async def test_a_connector_cannot_write_a_session_of_another(shared_site, stage):
     at = await stage(turns=[[{"chunks": 1, "text": "mine"}]])
     alice, session = await at.opened()
-    token = await shared_site.token("agent", "box")
-    async with FakeConnector(shared_site.url, token, "thief") as thief:
-        thief.session = session
-        answer = await thief.greet()
-        assert answer["error"]["code"] == NOT_FOUND
+    async with await shared_site.uplink("thief") as thief:
+        with pytest.raises(Refused) as refused:
+            await thief.hello(session)
+    assert refused.value.code == NOT_FOUND
     await alice.answer(alice.prompt(session, "go"))
     assert alice.seqs(session)[-1] == 4
 

@@ -4,7 +4,6 @@ import random
 
 from e2e.asking import chosen, is_changed, opened_question
 from fakes.cable import Cable
-from fakes.connector import FakeConnector
 from fakes.dashboard import meta_of
 from fakes.editor import is_method
 from fakes.running import asks
@@ -106,24 +105,19 @@ async def test_a_prompt_whose_sender_was_cut_off_is_answered_when_sent_again(sta
 
 async def test_after_a_hole_the_relay_asks_again_and_shows_nothing_beyond_it(shared_site):
     """B10."""
-    token = await shared_site.token("agent", "box")
     async with (
-        FakeConnector(shared_site.url, token, "holed") as connector,
+        await shared_site.uplink("holed") as connector,
         await shared_site.dashboard() as alice,
     ):
-        await connector.greet()
-        await alice.load(connector.session)
-        for seq in range(1, 7):
-            await connector.update(seq)
-        await connector.stored(6)
-        await connector.update(8)
-        again = await connector.until(lambda m: m.get("params", {}).get("resend"))
-        assert again["params"]["seq"] == 6
-        for seq in (7, 8, 9):
-            await connector.update(seq)
-        await connector.stored(9)
-        await alice.has(connector.session, 9)
-        assert alice.seqs(connector.session) == list(range(1, 10))
+        await connector.hello("s-holed")
+        await alice.load("s-holed")
+        parts = {seq: connector.update(seq, session="s-holed") for seq in range(1, 10)}
+        await connector.store(*(parts[seq] for seq in range(1, 7)), session="s-holed")
+        await connector.say(parts[8])
+        assert await connector.resend_asked() == 6
+        await connector.store(*(parts[seq] for seq in (7, 8, 9)), session="s-holed")
+        await alice.has("s-holed", 9)
+        assert alice.seqs("s-holed") == list(range(1, 10))
         assert [m for m in alice.got if m["method"] == "_bridge/gap"] == []
 
 

@@ -9,7 +9,6 @@ from e2e.asking import (
     parallel,
     questions,
 )
-from fakes.connector import FakeConnector
 from fakes.editor import is_resolved
 from fakes.running import asks
 
@@ -154,22 +153,22 @@ async def test_a_second_tap_is_late_and_the_next_question_is_untouched(stage):
 
 async def test_one_of_two_questions_expires_and_is_no_denial(shared_site):
     """A17."""
-    token = await shared_site.token("agent", "box")
     async with (
-        FakeConnector(shared_site.url, token, "expiring") as connector,
+        await shared_site.uplink("expiring") as connector,
         await shared_site.dashboard() as alice,
     ):
-        await connector.greet()
-        await alice.load(connector.session)
-        await connector.ask(1, "rt-past", expires_at=timestamp(1_000))
-        await connector.ask(2, "rt-open")
+        at = {"session": "s-expiring"}
+        await connector.hello("s-expiring")
+        await alice.load("s-expiring")
+        await connector.say(connector.question(1, "rt-past", expires_at=timestamp(1_000), **at))
+        await connector.say(connector.question(2, "rt-open", **at))
         asked = [await alice.until(is_question_of(id_)) for id_ in ("rt-past", "rt-open")]
-        alice.choose(asked[0], "yes")
+        alice.choose(asked[0], "allow")
         late = await alice.resolved("call-rt-past")
         assert (late["state"], late["reason"]) == ("late", "expired")
-        await connector.resolve(3, "rt-past", result="void", reason="expired")
+        await connector.say(connector.resolved(3, "rt-past", result="void", reason="expired", **at))
         await alice.resolved("call-rt-past", state="closed")
-        records = {r["id"]: r for r in await alice.round_trips("all", connector.session)}
+        records = {r["id"]: r for r in await alice.round_trips("all", "s-expiring")}
     assert records["rt-past"]["reason"] == "expired"
     assert "by" not in records["rt-past"]
     assert records["rt-open"]["state"] == "open"

@@ -3,7 +3,6 @@
 import pytest
 from e2e.asking import chosen
 from e2e.conftest import Stage
-from fakes.connector import FakeConnector
 from fakes.running import asks
 from fakes.site import Site
 
@@ -50,22 +49,21 @@ async def test_a_stream_a_question_and_its_answer_pass_from_one_to_the_other(bot
 
 async def test_questions_that_are_over_at_once_leave_nobody_asked(both):
     a, b = both
-    token = await a.token("agent", "box")
-    count = 100
+    count, at = 100, {"session": "s-hasty"}
     async with (
-        FakeConnector(a.url, token, "hasty") as hasty,
+        await a.uplink("hasty") as hasty,
         await a.dashboard() as alice,
         await b.dashboard("bob") as bob,
     ):
-        await hasty.greet()
+        await hasty.hello("s-hasty")
         for person in (alice, bob):
-            await person.load(hasty.session)
+            await person.load("s-hasty")
         for n in range(count):
-            await hasty.ask(2 * n + 1, f"rt-{n}")
-            await hasty.resolve(2 * n + 2, f"rt-{n}", result="applied", reason="rule")
+            await hasty.say(hasty.question(2 * n + 1, f"rt-{n}", **at))
+            await hasty.say(hasty.resolved(2 * n + 2, f"rt-{n}", reason="rule", **at))
         for person in (alice, bob):
-            await person.has(hasty.session, count)
-            await person.call("session/load", sessionId=hasty.session, cwd="/", mcpServers=[])
+            await person.has("s-hasty", count)
+            await person.load("s-hasty")
             await person.call("session/list")  # behind what load asks
             asked = {m["id"] for m in person.got if m["method"] == "session/request_permission"}
             withdrawn = [m["params"] for m in person.got if m["method"] == "$/cancel_request"]

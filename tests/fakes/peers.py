@@ -167,10 +167,20 @@ class UplinkPeer(Peer):
         fields = {"turn": 1, "mailId": mail_id, "state": state, **more}
         return self._entry(entry.TURN, seq, fields, session, {"mail_id": mail_id})
 
-    def question(self, seq: int, id_: str = "rt-1", *, session: str = "s1", kind="permission"):
+    def question(
+        self,
+        seq: int,
+        id_: str = "rt-1",
+        *,
+        session: str = "s1",
+        kind="permission",
+        expires_at: str | None = None,
+    ) -> bytes:
         subject = json.dumps({"v": 1, "command": f"make {id_}"})
         offered = OPTIONS if kind == "permission" else []
-        asked = RoundTrip(id_, kind, subject, round_trip.hash_of(subject), offered)
+        asked = RoundTrip(
+            id_, kind, subject, round_trip.hash_of(subject), offered, expires_at=expires_at
+        )
         options = [{"optionId": o, "name": o, "kind": "allow_once"} for o in OPTIONS]
         fields: dict[str, Any] = {"toolCall": {"toolCallId": f"call-{id_}"}, "options": options}
         method = entry.PERMISSION

@@ -8,11 +8,12 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from fakes.agent import FakeAgent
 from fakes.dashboard import FakeDashboard
 from fakes.editor import FakeEditor
+from fakes.peers import UplinkPeer
 
 RELAY = (sys.executable, "-m", "bridge.cli")
 BRIDGE = (sys.executable, "-m", "agent_side.cli")
@@ -75,6 +76,16 @@ class Program:
     async def _wake(self) -> None:
         async with self._said:
             self._said.notify_all()
+
+
+class Address:
+    """A relay as peers know it: its port, and the token that is theirs."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.port, self._token = int(url.rpartition(":")[2]), token
+
+    def token(self, *_: Any, **__: Any) -> str:
+        return self._token
 
 
 class Site:
@@ -153,6 +164,10 @@ class Site:
         return FakeDashboard(self.acp, token, subject=subject)
 
     # Connectors.
+
+    async def uplink(self, agent: str) -> UplinkPeer:
+        """Give a connector that says what the test says, to be entered."""
+        return UplinkPeer(Address(self.url, await self.token("agent", "box")), agent)
 
     def connect_command(self, name: str, agent: FakeAgent | str, relay: str = "") -> list[str]:
         """Give the command that attaches an agent: a scripted one, or one of the catalogue."""
