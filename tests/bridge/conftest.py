@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from fakes.peers import UplinkPeer
+from fakes.peers import ClientPeer, UplinkPeer
 from fakes.served import Served, serving
 
 from bridge.agents import Agents, Claim
@@ -55,6 +55,22 @@ async def connector(process: Served):
     """A connector that is attached to it with session s1."""
     async with UplinkPeer(process) as peer:
         await peer.hello("s1")
+        yield peer
+
+
+@pytest.fixture
+async def client(process: Served, connector: UplinkPeer):
+    """An operator whose client has said hello, while the connector is attached."""
+    async with ClientPeer(process) as peer:
+        await peer.initialize()
+        yield peer
+
+
+@pytest.fixture
+async def other(process: Served, connector: UplinkPeer):
+    """A second one, of another person."""
+    async with ClientPeer(process, subject="bob") as peer:
+        await peer.initialize()
         yield peer
 
 
