@@ -1,7 +1,7 @@
 /** A tool call as a person sees it: one card that its updates fill. */
 
 import { contentDiffs, exitCodeOf, outputDelta, outputOf } from "./output";
-import { below, type Diff } from "./subject";
+import { below, type Diff, type Subject } from "./subject";
 import type { Answer, Origin, Payload } from "./wire";
 
 /** A question that was asked about the call, as far as the log tells. */
@@ -84,6 +84,13 @@ export function updated(tool: ToolItem, update: Payload, at: number | null): Too
   };
   if (isOver(next) && tool.endedAt === null) next.endedAt = at;
   return next;
+}
+
+/** Gives the card with what its question told and its own updates did not: the command, the change. */
+export function withSubject(tool: ToolItem, subject: Subject | null): ToolItem {
+  if (!subject) return tool;
+  const diffs = tool.diffs.length ? tool.diffs : subject.diffs;
+  return { ...tool, command: tool.command ?? subject.command, diffs };
 }
 
 /** What a card is headed with: the command, the file as seen from the folder, else the title. */

@@ -6,7 +6,7 @@ import { usePage } from "../page";
 import { href } from "../route";
 import type { Mark } from "../states";
 import { type Diff, headline, subjectOf } from "../subject";
-import { isOver, type ToolItem, toolHeading } from "../tool";
+import { isOver, type ToolItem, toolHeading, withSubject } from "../tool";
 import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Change } from "./Change";
@@ -18,8 +18,9 @@ import { Verdict } from "./Verdict";
 const MARKS: Record<string, Mark> = { completed: "ok", failed: "bad", in_progress: "warn" };
 
 /** A tool call: what it is, how it stands, what it changed or printed, and who let it happen. */
-export function ToolCard({ tool, sessionId }: { tool: ToolItem; sessionId: string }) {
-  const questions = useQuestions(tool, sessionId);
+export function ToolCard({ tool: heard, sessionId }: { tool: ToolItem; sessionId: string }) {
+  const questions = useQuestions(heard, sessionId);
+  const tool = withSubject(heard, questions[0] ? subjectOf(questions[0]) : null);
   const open = questions.find((one) => one.state === "open");
   const folder = usePage().store.sessions.value.get(sessionId)?.cwd;
   const { text, mono } = toolHeading(tool, folder);
