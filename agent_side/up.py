@@ -248,7 +248,12 @@ def _relay_state(home: Path) -> Path:
 def _environment(home: Path, place: _Place) -> dict[str, str]:
     more: dict[str, object] = {}
     if place.certificate is not None:
-        more = {"tls_cert": place.certificate.certificate, "tls_key": place.certificate.key}
+        # Without its public address the relay lets pages of this machine alone sign in.
+        more = {
+            "tls_cert": place.certificate.certificate,
+            "tls_key": place.certificate.key,
+            "public_url": place.url,
+        }
     return relay_environment(_relay_state(home), place.host, place.port, **more)
 
 

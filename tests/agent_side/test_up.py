@@ -161,12 +161,11 @@ async def test_a_second_one_prints_a_link_to_the_first(up):
 
 
 async def test_a_busy_port_is_named_with_who_has_it(up):
-    async with up() as running:
-        pass
+    running = up()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", running.port))
         taken.listen()
-        async with up() as running:
+        async with running:
             assert await running.ended() == 1
     assert f"port {running.port} of 127.0.0.1 is in use" in running.lines[-1]
     assert f"process {os.getpid()} (" in running.lines[-1]
@@ -212,11 +211,14 @@ async def test_lan_serves_tls_with_a_code_and_a_fingerprint_for_phones(up, tmp_p
         return
     async with up("--lan") as running:
         await running.until("attached to")
-        url, _ = LINK.search(await running.until("#signin=")).groups()
+        url, secret = LINK.search(await running.until("#signin=")).groups()
         made = lan.certificate_for(address, tmp_path / "state" / "chimera-bridge" / "tls")
         trusting = ssl.create_default_context(cafile=made.authority)
         async with httpx.AsyncClient(verify=trusting) as phone:
-            assert (await phone.get(f"{url}/healthz")).status_code == 200
+            # As the page does it, with the page's own origin.
+            given = {"json": {"secret": secret}, "headers": {"Origin": url}}
+            assert (await phone.post(f"{url}/api/sign-in", **given)).status_code == 200
+            assert (await phone.get(f"{url}/api/me")).json()["role"] == "admin"
         assert url == f"https://{address}:{running.port}"
         assert [line for line in running.lines if "█" in line]
         assert made.fingerprint in running.lines
