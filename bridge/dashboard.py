@@ -214,6 +214,8 @@ class Dashboard:
 
     async def listen(self) -> None:
         """Hear of what changes in the tenant."""
+        if self._stop_listening is not None:  # it said initialize again
+            return
         listen = self.relay.changes.listen
         self._stop_listening = await listen(self.identity.tenant, self._on_change)
         if self._is_over:

@@ -48,6 +48,15 @@ async def test_initialize_says_who_one_is_and_what_can_be_done(process, connecto
     assert ours["node"] == process.relay.node
 
 
+async def test_who_says_initialize_twice_leaves_nothing_behind(process):
+    async with ClientPeer(process) as peer:
+        await peer.initialize()
+        assert (await peer.initialize(decide=True))["protocolVersion"] == 1
+    async with asyncio.timeout(10):
+        while process.relay.changes._tenants:  # noqa: ASYNC110 (nothing tells of it)
+            await asyncio.sleep(0.005)
+
+
 async def test_several_lines_in_a_frame_and_a_binary_frame_are_read(client):
     lines = [jsonrpc.request(f"r{n}", "_bridge/agents", {}) for n in (1, 2)]
     await client.say(b"\n".join(lines) + b"\n")
