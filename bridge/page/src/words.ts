@@ -50,7 +50,7 @@ export const words = {
     command: "chimera-relay link",
     open: "Open the link here within ten minutes. It looks like this:",
     example: (origin: string) => `${origin}/#signin=…`,
-    failed: (why: string) => `The link did not sign you in: ${why}`,
+    failed: (why: string) => `The link did not sign you in: ${why}.`,
     failedThen: "A link works once and for ten minutes. Print another one.",
     away: "The relay does not answer.",
     awayThen: "Is it running? This page tries again when you ask it to.",
