@@ -46,3 +46,13 @@ async def opened_question(person, session, *, but=None):
             if record["id"] != known:
                 return record
         await person.until(is_changed("roundTrip", sessionId=session), after=seen)
+
+
+async def closed_records(person, session, count):
+    """Wait until that many questions are closed in the store too; give them by their ids."""
+    while True:
+        seen = len(person.got)
+        records = await person.round_trips("all", session)
+        if [record["state"] for record in records] == ["closed"] * count:
+            return {record["id"]: record for record in records}
+        await person.until(is_changed("roundTrip", sessionId=session), after=seen)

@@ -3,6 +3,7 @@
 from e2e.asking import (
     all_asked,
     chosen,
+    closed_records,
     is_changed,
     is_question_of,
     opened_question,
@@ -33,6 +34,7 @@ async def test_parallel_questions_are_all_listed_and_answered_in_any_order(stage
     """A03."""
     at = await stage(turns=[parallel(3)])
     alice, session = await at.opened()
+    await alice.call("_bridge/watch")
     turn = alice.prompt(session, "go")
     asked = await all_asked(alice, 3)
     assert len(await alice.round_trips(session=session)) == 3
@@ -40,7 +42,7 @@ async def test_parallel_questions_are_all_listed_and_answered_in_any_order(stage
         alice.choose(asked[f"make {number}"], option)
     await alice.answer(turn)
     assert chosen(at.agent) == {1: "always", 2: "yes", 3: "no"}
-    assert await alice.round_trips(session=session) == []
+    await closed_records(alice, session, 3)
 
 
 async def test_three_surfaces_answer_three_questions_and_each_is_told_by_whom(stage):

@@ -20,6 +20,7 @@ class FakeDashboard(FakeEditor):
         super().__init__(())
         self.url, self.token, self.subject = url, token, subject
         self.bridge = bridge  # capabilities of ours: decide
+        self.capabilities: dict[str, Any] = {}
         self.hail: dict[str, Any] = {}
         self.closed_with: tuple[int | None, str] = (None, "")
         self.logs: dict[str, list[dict[str, Any]]] = {}  # entries got, by session
@@ -34,7 +35,7 @@ class FakeDashboard(FakeEditor):
         await self.leave()
         self._tasks[0].result()
 
-    async def come(self, **capabilities: Any) -> None:
+    async def come(self) -> None:
         """Open a connection and say hello on it."""
         self._socket = await connect(
             self.url,
@@ -46,7 +47,7 @@ class FakeDashboard(FakeEditor):
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         own = {"_meta": {META: self.bridge}} if self.bridge else {}
-        self.hail = await self.hello(**own, **capabilities)
+        self.hail = await self.hello(**own, **self.capabilities)
 
     async def leave(self) -> int:
         """Close the connection in order."""
