@@ -6,7 +6,9 @@ socket only and writes every change to disk.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import logging
 import os
 import shutil
 import signal
@@ -24,7 +26,10 @@ from bridge.protocol.errors import StoreUnavailable
 SOCKET_PATH_LIMIT = 103  # bytes; 107 on Linux, 103 on macOS
 START_SECONDS = 30.0  # a long log takes a while to load
 STOP_SECONDS = 10.0
+LOOK_SECONDS = 0.5  # how often it is seen whether the server lives
 _PR_SET_PDEATHSIG = 1
+
+_logger = logging.getLogger(__name__)
 
 
 class EmbeddedValkey:
@@ -36,6 +41,7 @@ class EmbeddedValkey:
         self._lock: TextIOWrapper | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket_folder: Path | None = None
+        self._path = folder  # of its socket, once it has been started
 
     def start(self) -> str:
         """Start it and give its URL; call from the main thread; raises StoreUnavailable."""
@@ -44,13 +50,23 @@ class EmbeddedValkey:
         try:
             binary = find_binary()
             self._end_leftover()
-            path = self._socket_path()
-            self._process = self._launch(binary, path)
-            self._await_answer(path)
+            self._path = self._socket_path()
+            self._process = self._launch(binary, self._path)
+            self._await_answer(self._path)
         except BaseException:
             self.stop()
             raise
-        return f"unix://{path}"
+        return f"unix://{self._path}"
+
+    async def keep(self) -> None:
+        """Start it again whenever it has died, until cancelled; call from the main thread."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._process is not None and (code := self._process.poll()) is not None:
+                _logger.error(
+                    "the embedded store ended (%d): %s; starting it again", code, self._last_words()
+                )
+                self._process = self._launch(find_binary(), self._path)
 
     def stop(self) -> None:
         """Stop it in order; what was written is on disk afterwards."""

@@ -77,7 +77,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
     """Open everything, run the background tasks, close it all; raises StoreUnavailable, OSError."""
     tokens = Tokens(settings.keys_folder)
     with ExitStack() as stack:
-        url = _store_url(settings, stack)
+        embedded, url = _start_store(settings, stack)
         store = Store.open(url)
         try:
             await store.check()
@@ -87,6 +87,8 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
             relay.tasks.start("bulletin", relay.bulletin.run())
+            if embedded is not None:
+                relay.tasks.start("embedded store", embedded.keep())
             facts = {"node": relay.node, "store": store.address}
             logger.info("relay %s runs", relay.version, extra=facts)
             try:
@@ -100,14 +102,14 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             await store.aclose()
 
 
-def _store_url(settings: Settings, stack: ExitStack) -> str:
+def _start_store(settings: Settings, stack: ExitStack) -> tuple[EmbeddedValkey | None, str]:
     if settings.redis_url is not None:
-        return settings.redis_url.get_secret_value()
+        return None, settings.redis_url.get_secret_value()
     # Started from the main thread: the kernel ends it with the thread that started it.
     embedded = EmbeddedValkey(settings.store_folder)
     url = embedded.start()
     stack.callback(embedded.stop)
-    return url
+    return embedded, url
 
 
 def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:

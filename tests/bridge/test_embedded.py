@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import os
 import select
@@ -9,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from redis.exceptions import RedisError
 
 from bridge import embedded
 from bridge.embedded import EmbeddedValkey, find_binary
@@ -45,6 +47,14 @@ async def found(url: str) -> bytes | None:
     return value
 
 
+async def answered(url: str) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(RedisError, StoreUnavailable):
+                return await put(url + "?db=1", "again")
+            await asyncio.sleep(0.02)
+
+
 async def test_it_passes_the_stores_own_check_and_is_closed_to_others(folder):
     with started(folder) as (_, url):
         store = Store.open(url)
@@ -67,6 +77,18 @@ async def test_what_was_written_is_there_after_a_kill(folder):
         os.kill(server.pid, signal.SIGKILL)
     with started(folder) as (_, url):
         assert await found(url) == b"kept"
+
+
+async def test_a_server_that_dies_under_its_relay_is_started_again(folder):
+    with started(folder) as (server, url):
+        await put(url, "kept")
+        dead = server.pid
+        keeping = asyncio.create_task(server.keep())
+        os.kill(dead, signal.SIGKILL)
+        await answered(url)
+        assert server.pid != dead
+        assert await found(url) == b"kept"
+        keeping.cancel()
 
 
 def test_a_second_relay_in_the_folder_is_refused_with_the_way_out(folder):
