@@ -10,7 +10,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from agent_side.agents.demo.session import Cancelled, Refused, Session, Wire
+from agent_side.agents.asked import Refused, take
+from agent_side.agents.demo.session import Cancelled, Session, Wire
 from agent_side.agents.demo.turn import WORDS, Turn
 
 MODES = {
@@ -46,20 +47,10 @@ class Agent:
             self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:
-        if "method" not in message:
-            self._wire.take_answer(message)
-            return
-        id_, params = message.get("id"), message.get("params") or {}
-        try:
-            result = self._serve(message["method"], params, id_)
-        except Refused as refused:
-            if id_ is not None:
-                self._wire.send(id=id_, error=refused.error)
-            return
-        if id_ is not None and result is not None:
-            self._wire.send(id=id_, result=result)
-        if message["method"] in ("session/new", "session/load"):
-            self._offer_commands(self._sessions[params.get("sessionId") or result["sessionId"]])
+        result = take(message, self._wire, self._serve)
+        if result is not None and message["method"] in ("session/new", "session/load"):
+            asked = message.get("params") or {}
+            self._offer_commands(self._sessions[asked.get("sessionId") or result["sessionId"]])
 
     def _serve(self, method: str, params: dict[str, Any], id_: Any) -> Any:
         serve = {

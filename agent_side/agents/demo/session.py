@@ -10,20 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_side.agents.asked import Refused
+
 KEPT_SESSIONS = 50  # on disk; the oldest go
 
 
 class Cancelled(Exception):
     """The turn was cancelled."""
-
-
-class Refused(Exception):
-    """A request we cannot serve, with its JSON-RPC code."""
-
-    def __init__(self, code: int, message: str) -> None:
-        """Keep both."""
-        super().__init__(message)
-        self.error = {"code": code, "message": message}
 
 
 class Wire:

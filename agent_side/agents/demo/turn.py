@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from agent_side.agents.demo.session import Cancelled, Refused, Session
+from agent_side.agents.asked import Refused
+from agent_side.agents.demo.session import Cancelled, Session
 from agent_side.agents.demo.work import Work
 
 MOST_QUESTIONS = 20  # at once

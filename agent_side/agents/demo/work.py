@@ -11,7 +11,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from agent_side.agents.demo.session import Cancelled, Refused, Session
+from agent_side.agents.asked import Refused
+from agent_side.agents.demo.session import Cancelled, Session
 
 PACE_SECONDS = float(os.environ.get("CHIMERA_DEMO_PACE_MS", "15")) / 1000
 OUTPUT_LIMIT = 64 << 10  # bytes of a command's output or of a file that are shown

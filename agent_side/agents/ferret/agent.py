@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agent_side.agents.asked import Refused, take
 from agent_side.agents.ferret.engine import INSTALL
 from agent_side.agents.ferret.session import Session
-from agent_side.agents.ferret.wire import Refused, Wire
+from agent_side.agents.ferret.wire import Wire
 
 MODES = {
     "suggest": "Reads freely, asks before each edit and command",
@@ -36,24 +37,10 @@ class Agent:
         """Serve until standard input ends, then end what still runs."""
         try:
             for line in sys.stdin.buffer:
-                self._take(json.loads(line))
+                take(json.loads(line), self._wire, self._serve)
         finally:
             for session in self._sessions.values():
                 session.commands.stop()
-
-    def _take(self, message: dict[str, Any]) -> None:
-        if "method" not in message:
-            self._wire.take_answer(message)
-            return
-        id_, params = message.get("id"), message.get("params") or {}
-        try:
-            result = self._serve(message["method"], params, id_)
-        except Refused as refused:
-            if id_ is not None:
-                self._wire.send(id=id_, error=refused.error)
-            return
-        if id_ is not None and result is not None:
-            self._wire.send(id=id_, result=result)
 
     def _serve(self, method: str, params: dict[str, Any], id_: Any) -> dict[str, Any] | None:
         if method == "initialize":

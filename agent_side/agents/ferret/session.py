@@ -7,9 +7,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from agent_side.agents.asked import Refused
 from agent_side.agents.ferret.engine import Commands
 from agent_side.agents.ferret.turn import Turn
-from agent_side.agents.ferret.wire import Refused, Wire
+from agent_side.agents.ferret.wire import Wire
 
 SYSTEM = "You are Ferret, a coding agent. You work in the current folder with the tools you have."
 

@@ -9,15 +9,6 @@ import threading
 from typing import Any
 
 
-class Refused(Exception):
-    """A request we cannot serve, with its JSON-RPC code."""
-
-    def __init__(self, code: int, message: str) -> None:
-        """Keep both as the error object."""
-        super().__init__(message)
-        self.error = {"code": code, "message": message}
-
-
 class Wire:
     """Whole messages out, and questions that block until they are answered or withdrawn."""
 
