@@ -7,11 +7,12 @@ from fakes.running import asks
 from fakes.site import Site
 
 
-@pytest.fixture
-async def both(tmp_path, redis_url):
-    async with Site(tmp_path / "a", redis_url=redis_url) as a:
-        keys = tmp_path / "a" / "relay"
-        async with Site(tmp_path / "b", redis_url=redis_url, keys=keys) as b:
+@pytest.fixture(scope="module")
+async def both(tmp_path_factory, redis_server):
+    folder = tmp_path_factory.mktemp("both")
+    async with Site(folder / "a", redis_url=redis_server) as a:
+        keys = folder / "a" / "relay"
+        async with Site(folder / "b", redis_url=redis_server, keys=keys) as b:
             yield a, b
 
 
