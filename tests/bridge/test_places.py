@@ -36,6 +36,13 @@ async def stored(process):
     return [cursor.seq for cursor, _ in await process.relay.log.read("acme", "s1", START)]
 
 
+async def send_again(connector, entries):
+    before = len(connector.got)
+    for text in entries:
+        await connector.say(text)
+    await connector.acknowledged(len(entries), after=before)
+
+
 # The store has lost entries.
 
 
@@ -45,10 +52,7 @@ async def test_what_was_acknowledged_and_is_lost_is_asked_for_again(process, con
     await forget_log(process)
     process.relay.uplinks.recovered()
     assert await connector.resend_asked() == 0
-    before = len(connector.got)
-    for text in entries:
-        await connector.say(text)
-    await connector.acknowledged(3, after=before)
+    await send_again(connector, entries)
     assert await stored(process) == [1, 2, 3]
 
 
@@ -67,10 +71,7 @@ async def test_a_loss_that_the_next_entry_shows_is_asked_for_from_what_is_stored
     await forget_log(process)
     await connector.say(entries[2])
     assert await connector.resend_asked() == 0
-    before = len(connector.got)
-    for text in entries:
-        await connector.say(text)
-    await connector.acknowledged(3, after=before)
+    await send_again(connector, entries)
     assert await stored(process) == [1, 2, 3]
 
 
@@ -85,10 +86,7 @@ async def test_a_question_that_was_lost_is_asked_once(process, connector):
         await forget(process, keys.round_trip("acme", "rt-1"), keys.asked("acme", "s1"))
         process.relay.uplinks.recovered()
         await connector.resend_asked()
-        before = len(connector.got)
-        for text in entries:
-            await connector.say(text)
-        await connector.acknowledged(2, after=before)
+        await send_again(connector, entries)
         assert len((await client.call("_bridge/round_trips"))["roundTrips"]) == 1
         assert len(client.questions) == 1
 

@@ -228,6 +228,13 @@ async def test_an_agents_card_is_stored(process, connector):
     assert (await process.relay.agents.get("acme", "a1")).card.title == "New"
 
 
+async def test_who_sends_faster_than_the_store_takes_is_told_to_come_again(monkeypatch, connector):
+    monkeypatch.setattr("bridge.uplink.MAX_ERRANDS", 2)
+    for _ in range(200):
+        await connector.notify(uplink.SESSION, connector.card("s1"))
+    assert await connector.closed() == 1013
+
+
 async def test_an_unknown_request_is_refused_and_the_link_lives(connector):
     with pytest.raises(Refused) as refused:
         await connector.call("uplink/nothing")
