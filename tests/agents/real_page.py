@@ -24,6 +24,7 @@ SHOTS = os.environ.get("RIG_SHOTS")
 ANSWERS = [pytest.param(ALLOW, id="allow"), pytest.param(REJECT, id="reject")]
 TOOLS = ["shell", "write"]
 SILENT = ["gemini"]  # it tells nobody what a command printed
+APPLIED = re.compile(r"^\s*applied")  # and not "has not applied it yet"
 SURVIVORS = [name for name in installed() if name in ("claude", "codex")]
 
 
@@ -86,7 +87,7 @@ async def test_the_page_decides(house, chromium, answers, tool):
         await shoot(alice, f"{house.name}-{task.path.stem}-1-question")
         assert task.is_undone
         await decide(alice, house, session, answers)
-        await alice.turn_ends()
+        await turns_end(alice)
         await expect(alice.page.locator(".session .badge").first).to_have_text("idle")
         await shoot(alice, f"{house.name}-{task.path.stem}-2-session")
         await check_transcript(alice, house, session)
@@ -95,15 +96,41 @@ async def test_the_page_decides(house, chromium, answers, tool):
     assert task.is_done if is_allowed else task.is_undone
 
 
+async def test_after_a_stop_and_a_reload_the_session_goes_on(house, chromium):
+    stopped, task = Task(house, "shell", "never"), Task(house, "shell", "later")
+    async with somebody(chromium, house) as alice:
+        session = await alice.new_session()
+        await alice.write(stopped.prompt)
+        await expect(alice.button("A question waits")).to_be_visible(timeout=60_000)
+        await alice.button("Stop").click()
+        await turns_end(alice)
+        await expect(alice.button("A question waits")).to_have_count(0)
+        await alice.write(task.prompt)
+        await expect(alice.button("A question waits")).to_be_visible(timeout=60_000)
+        await alice.page.reload()
+        await asked(alice)
+        await decide(alice, house, session, ALLOW)
+        await turns_end(alice, 2)
+        await shoot(alice, f"{house.name}-later")
+        await check_transcript(alice, house, session)
+    assert stopped.is_undone
+    assert task.is_done
+
+
 async def asked(person):
     await expect(person.button("A question waits")).to_be_visible(timeout=60_000)
     await person.opens_question()
 
 
+async def turns_end(person, count=1):
+    ends = person.transcript.locator(".divider", has_text=re.compile("^(turn ended|stopped)"))
+    await expect(ends).to_have_count(count, timeout=30_000)
+
+
 async def decide(person, house, session, answers):
     name = await house.option_name(session, answers[house.name])
     await person.sheet.get_by_role("button", name=name, exact=True).click()
-    await expect(person.sheet.locator(".verdict")).to_contain_text("applied", timeout=30_000)
+    await expect(person.sheet.locator(".verdict")).to_contain_text(APPLIED, timeout=30_000)
     await person.button("Show the session").click()
 
 
@@ -163,7 +190,7 @@ async def test_a_question_outlives_the_relay(chromium, name):
             await alice.reads("(1) Chimera Bridge")
             assert task.is_undone
             await decide(alice, house, session, ALLOW)
-            await alice.turn_ends()
+            await turns_end(alice)
             await shoot(alice, f"{name}-outlived")
             await check_transcript(alice, house, session)
         assert task.is_done

@@ -24,7 +24,7 @@ def read(req):
         got = sum(p.get("type") == "tool_result" for p in parts)
         said = [p["text"] for p in parts if p.get("type") == "text"]
         said = " ".join(t for t in said if "<system-reminder>" not in t)
-        if got:
+        if got and "FAKE{" not in said:  # after a stop, results and the next prompt come as one
             results += got
         elif said:
             results, text = 0, said
