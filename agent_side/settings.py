@@ -6,9 +6,10 @@ import ipaddress
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 UPLINK_PATH = "/uplink"
 
@@ -58,8 +59,8 @@ class RelayTarget:
 
     def __post_init__(self) -> None:
         """Check the address; raises SettingsError."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in SCHEMES or not parts.hostname:
+        parts = _parts_of(self.url)
+        if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
             raise SettingsError(
                 f"invalid relay address {self.url[:200]!r}: write wss://host[:port], "
                 "or ws://127.0.0.1:8787 for a relay on this machine"
@@ -73,6 +74,8 @@ class RelayTarget:
                 f"{self.url} would send the token in the clear: use wss://, "
                 "or --insecure when the network is yours"
             )
+        if self.ca is not None and not self.ca.is_file():
+            raise SettingsError(f"the authority {self.ca} is no file: --ca names a PEM file")
 
     @property
     def uplink_url(self) -> str:
@@ -100,10 +103,28 @@ class RelayTarget:
 
     def read_token(self) -> str:
         """Give the token, from its file when there is one; raises SettingsError."""
-        if self.token_file is None:
-            return self.token.strip()
+        held = self.token if self.token_file is None else self._read_file(self.token_file)
+        token = held.strip()
+        if token and TOKEN.fullmatch(token) is None:  # not shown: most of it may be a secret
+            where = self.token_file or "the environment"
+            raise SettingsError(
+                f"what {where} holds is no token: that is one word, without blanks or line breaks"
+            )
+        return token
+
+    @staticmethod
+    def _read_file(file: Path) -> str:
         try:
-            return self.token_file.read_text().strip()
+            return file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise SettingsError(f"the token file {self.token_file} cannot be read: {why}") from None
+            raise SettingsError(f"the token file {file} cannot be read: {why}") from None
+
+
+def _parts_of(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read only now: it may be no number, or too high
+    except ValueError:
+        return None
+    return parts

@@ -31,6 +31,9 @@ def test_addresses_of_a_relay(given, uplink):
         ("wss://relay.test/?token=x", "--token-file"),
         ("ws://relay.test", "--insecure"),
         ("http://10.0.0.7:8787", "in the clear"),
+        ("ws://127.0.0.1:99999", "wss://host"),
+        ("ws://127.0.0.1:port", "wss://host"),
+        ("wss://[::1", "wss://host"),
     ],
 )
 def test_addresses_that_are_refused(given, words):
@@ -55,6 +58,23 @@ def test_the_token_is_read_again_each_time_and_never_shown(tmp_path):
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="not text"):
         target.read_token()
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "two words", "nul\0", "sécret"])
+def test_what_is_no_token_is_refused_and_not_shown(token, tmp_path):
+    (tmp_path / "token").write_text(token)
+    for target in (
+        RelayTarget("wss://r.test", token=token),
+        RelayTarget("wss://r.test", token_file=tmp_path / "token"),
+    ):
+        with pytest.raises(SettingsError, match="is no token") as refused:
+            target.read_token()
+        assert token not in str(refused.value)
+
+
+def test_an_authority_that_is_no_file_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match="--ca names a PEM file"):
+        RelayTarget("wss://r.test", ca=tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "ä", "x" * 65, "a b"])
