@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from bridge.relay import Relay
@@ -45,14 +45,13 @@ def seconds(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Command(
         prog="chimera-relay",
         description="The relay between coding agents and the people who answer them. "
         "Settings are environment variables named BRIDGE_*; see docs/settings.md.",
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands)
     _add_token(commands)
     _add_link(commands)
@@ -64,6 +63,9 @@ def _parser() -> argparse.ArgumentParser:
 class _Command(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class _Version(argparse.Action):
@@ -187,6 +189,8 @@ def sign_in_url(url: str, secret: str) -> str:
 
 
 def _token(chosen: argparse.Namespace) -> int:
+    if chosen.kind == "agent" and chosen.role is not None:
+        return _wrong_use("--role is a person's: an agent has none")
     settings = _settings()
     if settings is None:
         return WRONG_USE
@@ -199,8 +203,7 @@ def _token(chosen: argparse.Namespace) -> int:
         role = Role.parse(chosen.role or "viewer")
         print(tokens.issue(chosen.kind, chosen.subject, chosen.tenant, role, chosen.ttl))
     except BridgeError as error:
-        print(f"chimera-relay: {error}", file=sys.stderr)
-        return WRONG_USE
+        return _wrong_use(str(error))
     except OSError as error:
         return _fault(_sentence(error))
     return 0
@@ -218,8 +221,7 @@ def _link(chosen: argparse.Namespace) -> int:
     try:
         secret = asyncio.run(_make_link(settings, chosen))
     except InvalidParams as error:
-        print(f"chimera-relay: {error}", file=sys.stderr)
-        return WRONG_USE
+        return _wrong_use(str(error))
     except BridgeError as error:
         return _fault(str(error))
     print(sign_in_url(url, secret))
@@ -283,6 +285,11 @@ def _sentence(error: OSError) -> str:
     if error.filename is None:
         return str(error)
     return f"cannot use {error.filename}: {error.strerror}; BRIDGE_STATE_DIR names another folder"
+
+
+def _wrong_use(sentence: str) -> int:
+    print(f"chimera-relay: {sentence}", file=sys.stderr)
+    return WRONG_USE
 
 
 def _fault(sentence: str) -> int:

@@ -233,7 +233,9 @@ def test_a_bad_command_line_is_wrong_use(capsys, arguments):
     except SystemExit as ended:
         code = ended.code
     assert code == 2
-    assert capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("chimera-relay")
+    assert said.count("\n") == 1
 
 
 def test_a_state_folder_that_cannot_be_written_is_named(run, tmp_path):
@@ -273,6 +275,7 @@ def test_an_agents_token_needs_no_role(state, capsys, monkeypatch):
     ("arguments", "says"),
     [
         (["--kind", "robot", "--subject", "x"], "robot"),
+        (["--kind", "agent", "--subject", "x", "--role", "admin"], "an agent has none"),
         (["--kind", "person"], "--subject"),
         (["--kind", "person", "--subject", "x", "--ttl", "8"], "'8' is no lifetime"),
         (["--kind", "person", "--subject", "x", "--ttl", "0s"], "'0s' is no lifetime"),
