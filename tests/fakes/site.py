@@ -59,12 +59,14 @@ class Program:
         await self.process.wait()
 
     async def end(self) -> int:
-        """End it as its owner does, and give its exit code."""
+        """End it as its owner does, and give its exit code; it must not have failed inside."""
         if self.process.returncode is None:
             self.process.terminate()
         async with asyncio.timeout(WAIT_SECONDS):
             await self._reading
-            return await self.process.wait()
+            code = await self.process.wait()
+        assert not [line for line in self.lines if "Traceback" in line], "\n".join(self.lines)
+        return code
 
     async def _read(self) -> None:
         while line := await self.process.stdout.readline():
