@@ -16,6 +16,7 @@ from bridge.agents import Agents
 from bridge.changes import Change
 from bridge.dashboards import Dashboards
 from bridge.frames import text_frame
+from bridge.outage import Outage
 from bridge.presence import RENEW_SECONDS, Presence
 from bridge.protocol import jsonrpc
 from bridge.protocol.errors import NotFound, StoreUnavailable
@@ -108,6 +109,7 @@ class Bulletin:
 
     async def _tick(self) -> None:
         looked_at = renewed_at = time.monotonic()
+        outage = Outage("what dashboards are told")
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
@@ -117,13 +119,14 @@ class Bulletin:
             try:
                 await self._tell_presence()
                 if now - renewed_at >= RENEW_SECONDS:
-                    renewed_at = now
                     await self._note_presence(self._dashboards.watched(), changed=False)
+                    renewed_at = now
                 if now - looked_at >= LOOK_SECONDS:
-                    looked_at = now
                     await self._look_at_agents()
+                    looked_at = now
+                    outage.over()
             except StoreUnavailable as error:
-                logger.warning("dashboards are told later: %s", error)
+                await outage.wait(error)
 
     async def _tell_presence(self) -> None:
         changed = self._dashboards.take_changed()

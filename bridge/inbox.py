@@ -296,9 +296,9 @@ class Inbox:
             self._to_register.clear()
             try:
                 everything = time.monotonic() >= renew_at
-                if everything:
-                    renew_at = time.monotonic() + RENEW_SECONDS
                 await self._keep_leases(everything=everything)
+                if everything:  # only now: what failed is due until it is done
+                    renew_at = time.monotonic() + RENEW_SECONDS
                 outage.over()
             except StoreUnavailable as error:
                 self._to_register.set()

@@ -208,6 +208,25 @@ async def test_a_redis_that_came_back_empty_is_watched_again(on_own_server):
     await follower.until(2)
 
 
+async def test_leases_that_could_not_be_renewed_stay_due_while_redis_is_away(
+    on_own_server, monkeypatch, caplog
+):
+    monkeypatch.setattr(inbox_module, "RENEW_SECONDS", 0.05)
+    writer, server = on_own_server
+    Follower(writer.inbox)
+    await writer.append(writer.update(1))
+    heard: asyncio.Queue[tuple[str, int | None]] = asyncio.Queue()
+    caplog.handler.addFilter(lambda record: heard.put_nowait((record.getMessage(), server.pid)))
+
+    server.stop()
+    while "the watch leases: redis at" not in (await heard.get())[0]:
+        pass
+    await asyncio.to_thread(server.start)  # the inbox goes on trying meanwhile
+    while (said := await heard.get())[0] != "the watch leases: redis answers again":
+        pass
+    assert said[1] is not None  # it was said while a server ran
+
+
 async def test_wake_ups_that_cannot_be_sent_raise_nothing(on_own_server):
     writer, server = on_own_server
     server.stop()
