@@ -8,20 +8,11 @@ import pytest
 from fakes.peers import ClientPeer, Refused
 from fakes.served import serving
 
-from bridge import dashboard, questions
+from bridge import dashboard, keys
 from bridge.protocol import acp, entry, jsonrpc, uplink
 from bridge.protocol.acp import Role
 from bridge.protocol.entry import META_KEY, Origin
 from bridge.protocol.round_trip import Decision
-
-
-async def both_asked(connector, client, other):
-    await connector.store(connector.update(1))
-    await client.load()
-    await other.load()
-    await connector.store(connector.question(2))
-    return await client.question(), await other.question()
-
 
 # The beginning.
 
@@ -90,6 +81,16 @@ async def test_what_is_no_request_is_refused_and_the_socket_stays(client, text, 
     assert await client.call("session/list")
 
 
+async def test_a_notification_that_cannot_be_served_changes_nothing(process, connector):
+    async with ClientPeer(process, Role.VIEWER) as viewer:
+        await viewer.initialize()
+        await viewer.notify("session/cancel", {"sessionId": "s1"})
+        await viewer.notify("session/whatever", {})
+        await viewer.notify(acp.CANCEL_REQUEST, {"requestId": [1]})
+        assert await viewer.call("session/list")
+    assert connector.all(uplink.MAIL) == []
+
+
 # Loading.
 
 
@@ -143,6 +144,20 @@ async def test_resume_with_a_cursor_that_is_none_is_refused(client):
         await client.call("session/resume", sessionId="s1", cwd="/app", _meta=meta)
 
 
+async def test_where_entries_are_no_longer_held_it_is_said_and_the_rest_follows(
+    process, connector, client
+):
+    await connector.store(*(connector.update(seq) for seq in range(1, 6)))
+    await process.relay.store.commands.xtrim(keys.log("acme", "s1"), maxlen=2, approximate=False)
+    await client.load()
+    gap = (await client.told(entry.GAP))["from"]
+    assert (gap, client.seqs()) == (f"{connector.epoch}:3", [4, 5])
+    before = len(client.got)
+    meta = {META_KEY: {"cursor": f"{connector.epoch}:1"}}
+    await client.call("session/resume", sessionId="s1", cwd="/app", _meta=meta)
+    assert (await client.told(entry.GAP, after=before))["from"] == gap
+
+
 async def test_loading_again_shows_all_again_once_and_asks_nothing_twice(connector, client):
     await connector.store(connector.update(1), connector.question(2))
     await client.load()
@@ -152,16 +167,6 @@ async def test_loading_again_shows_all_again_once_and_asks_nothing_twice(connect
     await client.until(lambda _: client.seqs()[-1:] == [3])
     assert client.seqs() == [1, 1, 3]
     assert len(client.questions) == 1
-
-
-async def test_close_leaves_and_withdraws_what_was_asked(connector, client, other):
-    asked, _ = await both_asked(connector, client, other)
-    assert await client.call("session/close", sessionId="s1") == {}
-    await client.told(acp.CANCEL_REQUEST, requestId=asked["id"])
-    await connector.store(connector.update(3))
-    await other.until(lambda _: 3 in other.seqs())
-    await client.call("session/list")
-    assert client.seqs() == [1]
 
 
 async def test_one_client_may_watch_so_many_sessions(monkeypatch, connector, client):
@@ -182,126 +187,6 @@ async def test_so_many_requests_may_wait(monkeypatch, client):
     assert last["error"]["code"] == -32014
     assert "send fewer" in last["error"]["message"]
     assert (await client.until(lambda m: m.get("id") == 900))["result"]
-
-
-# Questions.
-
-
-async def test_every_client_is_asked_once_under_an_id_of_its_own(connector, client, other):
-    mine, theirs = await both_asked(connector, client, other)
-    assert mine["id"] == theirs["id"] == 1
-    assert mine["params"]["toolCall"] == {"toolCallId": "call-rt-1"}
-    assert mine["params"]["_meta"][META_KEY]["roundTrip"]["id"] == "rt-1"
-    assert len(client.questions) == len(other.questions) == 1
-
-
-async def test_the_first_answer_wins_and_the_others_are_told(connector, client, other):
-    mine, theirs = await both_asked(connector, client, other)
-    await client.choose(mine)
-    decide = await connector.mail("_bridge/decide")
-    assert decide["message"]["params"]["answer"] == {"optionId": "allow"}
-    assert decide["origin"]["subject"] == "alice"
-    await other.told(acp.CANCEL_REQUEST, requestId=theirs["id"])
-    assert (await other.resolved("decided"))["by"]["subject"] == "alice"
-    await client.resolved("decided")
-    assert client.all(acp.CANCEL_REQUEST) == []
-
-
-async def test_an_answer_after_the_first_is_ignored(connector, client, other):
-    mine, theirs = await both_asked(connector, client, other)
-    await client.choose(mine)
-    await other.told(acp.CANCEL_REQUEST, requestId=theirs["id"])
-    await other.choose(theirs, "no")
-    await other.call("session/list")
-    await connector.call(uplink.TOKEN, token=connector.token)
-    assert len(connector.all(uplink.MAIL)) == 1
-
-
-async def test_a_question_that_ended_otherwise_is_withdrawn_from_all(connector, client, other):
-    mine, theirs = await both_asked(connector, client, other)
-    await connector.store(connector.resolved(3, result="void", reason="turn_ended"))
-    for one, question in ((client, mine), (other, theirs)):
-        await one.told(acp.CANCEL_REQUEST, requestId=question["id"])
-        assert (await one.resolved("closed"))["reason"] == "turn_ended"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"error": {"code": -32603, "message": "no"}},
-        {"result": {"outcome": {"outcome": "cancelled"}}},
-        {"result": "allow"},
-        {"result": {"outcome": {"outcome": "selected", "optionId": "everything"}}},
-    ],
-    ids=["an error", "cancelled", "no object", "an unknown option"],
-)
-async def test_what_is_no_answer_leaves_the_question_to_others(connector, client, other, answer):
-    mine, theirs = await both_asked(connector, client, other)
-    await client.say(json.dumps({"jsonrpc": "2.0", "id": mine["id"], **answer}))
-    await client.call("session/list")
-    await other.choose(theirs, "no")
-    decide = await connector.mail("_bridge/decide")
-    assert decide["origin"]["subject"] == "bob"
-    await client.resolved("decided")
-    assert client.all(acp.CANCEL_REQUEST) == []  # it has answered its request
-
-
-async def test_who_dismissed_a_question_is_asked_again_when_it_loads_the_session(
-    connector, client, other
-):
-    mine, _ = await both_asked(connector, client, other)
-    await client.say(jsonrpc.result(mine["id"], {"outcome": {"outcome": "cancelled"}}))
-    await client.load()
-    again = await client.question(after=client.got.index(mine) + 1)
-    await client.choose(again)
-    await connector.mail("_bridge/decide")
-    assert again["id"] != mine["id"]
-
-
-async def test_an_answer_under_an_id_that_nobody_gave_is_nothing(client):
-    await client.say(jsonrpc.result(77, {"outcome": {"outcome": "selected", "optionId": "no"}}))
-    await client.say(b'{"jsonrpc":"2.0","id":null,"result":{}}')
-    assert await client.call("session/list")
-
-
-@pytest.mark.parametrize(
-    ("role", "capabilities"),
-    [(Role.VIEWER, {}), (Role.ADMIN, {"decide": True})],
-    ids=["a viewer", "who decides by its own method"],
-)
-async def test_some_are_not_asked(process, connector, client, role, capabilities):
-    async with ClientPeer(process, role, subject="carol") as quiet:
-        await quiet.initialize(**capabilities)
-        await quiet.load()
-        await client.load()
-        await connector.store(connector.question(1))
-        await client.question()
-        await quiet.call("session/list")
-        await quiet.load()
-        assert quiet.questions == []
-
-
-async def test_a_form_is_asked_only_of_those_who_show_forms(process, connector, client):
-    async with ClientPeer(process, subject="carol") as carol:
-        await carol.initialize(forms=True)
-        await carol.load()
-        await client.load()
-        await connector.store(connector.question(1, "rt-f", kind="elicitation"))
-        asked = await carol.question()
-        assert asked["method"] == "elicitation/create"
-        await carol.say(jsonrpc.result(asked["id"], {"action": "accept", "content": {"a": 1}}))
-        decide = await connector.mail("_bridge/decide")
-        await client.call("session/list")
-    assert decide["message"]["params"]["answer"] == {"action": "accept", "content": {"a": 1}}
-    assert client.questions == []
-
-
-async def test_so_many_questions_may_be_open_at_one_client(monkeypatch, connector, client):
-    monkeypatch.setattr(questions, "ASKED_LIMIT", 2)
-    await client.load()
-    await connector.store(*(connector.question(n, f"rt-{n}") for n in (1, 2, 3)))
-    await client.call("session/list")
-    assert len(client.questions) == 2
 
 
 # Status, presence, tokens.

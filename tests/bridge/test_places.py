@@ -1,6 +1,7 @@
 """An uplink's sessions when the store was away: nothing acknowledged is lost, nothing said once."""
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -147,6 +148,32 @@ async def test_what_comes_during_an_outage_is_shown_at_once_and_acknowledged_aft
         own_server.start()
         await connector.acknowledged(1)
     assert await stored(relay) == [1]
+
+
+async def test_a_connector_that_comes_during_an_outage_is_told_to_come_again(own_server, on_own):
+    relay, connector = on_own
+    own_server.stop()
+    async with UplinkPeer(relay, epoch=connector.epoch) as early:
+        with pytest.raises(Refused) as refused:
+            await early.hello("s1")
+        assert refused.value.code == -32013
+        assert await early.closed() == 1013
+    own_server.start()
+
+
+async def test_a_session_cannot_be_loaded_during_an_outage_but_after_it(own_server, on_own):
+    relay, connector = on_own
+    await connector.store(connector.update(1))
+    async with ClientPeer(relay) as client:
+        await client.initialize()
+        own_server.stop()
+        with pytest.raises(Refused, match="redis"):
+            await client.load()
+        own_server.start()
+        async with asyncio.timeout(15):
+            while client.seqs() != [1]:
+                with contextlib.suppress(Refused):
+                    await client.load()
 
 
 async def test_a_card_that_comes_during_an_outage_is_kept(own_server, on_own):

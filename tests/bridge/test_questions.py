@@ -3,11 +3,14 @@
 import json
 
 import pytest
+from fakes.peers import ClientPeer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge import questions as module
 from bridge.changes import Change
-from bridge.protocol import acp, entry, jsonrpc, round_trip
+from bridge.protocol import acp, entry, jsonrpc, round_trip, uplink
+from bridge.protocol.acp import Role
 from bridge.protocol.entry import META_KEY, Meta, Origin, RoundTrip
 from bridge.questions import Questions
 
@@ -181,3 +184,141 @@ def test_whatever_happens_each_request_ends_at_most_once(steps):
                 open_requests = {k: n for k, n in open_requests.items() if n != number}
                 ended.append(number)
     assert len(ended) == len(set(ended))
+
+
+# At a real relay.
+
+
+async def both_asked(connector, client, other):
+    await connector.store(connector.update(1))
+    await client.load()
+    await other.load()
+    await connector.store(connector.question(2))
+    return await client.question(), await other.question()
+
+
+async def test_every_client_is_asked_once_under_an_id_of_its_own(connector, client, other):
+    mine, theirs = await both_asked(connector, client, other)
+    assert mine["id"] == theirs["id"] == 1
+    assert mine["params"]["toolCall"] == {"toolCallId": "call-rt-1"}
+    assert mine["params"]["_meta"][META_KEY]["roundTrip"]["id"] == "rt-1"
+    assert len(client.questions) == len(other.questions) == 1
+
+
+async def test_the_first_answer_wins_and_the_others_are_told(connector, client, other):
+    mine, theirs = await both_asked(connector, client, other)
+    await client.choose(mine)
+    decide = await connector.mail("_bridge/decide")
+    assert decide["message"]["params"]["answer"] == {"optionId": "allow"}
+    assert decide["origin"]["subject"] == "alice"
+    await other.told(acp.CANCEL_REQUEST, requestId=theirs["id"])
+    assert (await other.resolved("decided"))["by"]["subject"] == "alice"
+    await client.resolved("decided")
+    assert client.all(acp.CANCEL_REQUEST) == []
+
+
+async def test_an_answer_after_the_first_is_ignored(connector, client, other):
+    mine, theirs = await both_asked(connector, client, other)
+    await client.choose(mine)
+    await other.told(acp.CANCEL_REQUEST, requestId=theirs["id"])
+    await other.choose(theirs, "no")
+    await other.call("session/list")
+    await connector.call(uplink.TOKEN, token=connector.token)
+    assert len(connector.all(uplink.MAIL)) == 1
+
+
+async def test_a_question_that_ended_otherwise_is_withdrawn_from_all(connector, client, other):
+    mine, theirs = await both_asked(connector, client, other)
+    await connector.store(connector.resolved(3, result="void", reason="turn_ended"))
+    for one, question in ((client, mine), (other, theirs)):
+        await one.told(acp.CANCEL_REQUEST, requestId=question["id"])
+        assert (await one.resolved("closed"))["reason"] == "turn_ended"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32603, "message": "no"}},
+        {"result": {"outcome": {"outcome": "cancelled"}}},
+        {"result": "allow"},
+        {"result": {"outcome": {"outcome": "selected", "optionId": "everything"}}},
+    ],
+    ids=["an error", "cancelled", "no object", "an unknown option"],
+)
+async def test_what_is_no_answer_leaves_the_question_to_others(connector, client, other, answer):
+    mine, theirs = await both_asked(connector, client, other)
+    await client.say(json.dumps({"jsonrpc": "2.0", "id": mine["id"], **answer}))
+    await client.call("session/list")
+    await other.choose(theirs, "no")
+    decide = await connector.mail("_bridge/decide")
+    assert decide["origin"]["subject"] == "bob"
+    await client.resolved("decided")
+    assert client.all(acp.CANCEL_REQUEST) == []  # it has answered its request
+
+
+async def test_who_dismissed_a_question_is_asked_again_when_it_loads_the_session(
+    connector, client, other
+):
+    mine, _ = await both_asked(connector, client, other)
+    await client.say(jsonrpc.result(mine["id"], {"outcome": {"outcome": "cancelled"}}))
+    await client.load()
+    again = await client.question(after=client.got.index(mine) + 1)
+    await client.choose(again)
+    await connector.mail("_bridge/decide")
+    assert again["id"] != mine["id"]
+
+
+async def test_an_answer_under_an_id_that_nobody_gave_is_nothing(client):
+    await client.say(jsonrpc.result(77, {"outcome": {"outcome": "selected", "optionId": "no"}}))
+    await client.say(b'{"jsonrpc":"2.0","id":null,"result":{}}')
+    assert await client.call("session/list")
+
+
+@pytest.mark.parametrize(
+    ("role", "capabilities"),
+    [(Role.VIEWER, {}), (Role.ADMIN, {"decide": True})],
+    ids=["a viewer", "who decides by its own method"],
+)
+async def test_some_are_not_asked(process, connector, client, role, capabilities):
+    async with ClientPeer(process, role, subject="carol") as quiet:
+        await quiet.initialize(**capabilities)
+        await quiet.load()
+        await client.load()
+        await connector.store(connector.question(1))
+        await client.question()
+        await quiet.call("session/list")
+        await quiet.load()
+        assert quiet.questions == []
+
+
+async def test_a_form_is_asked_only_of_those_who_show_forms(process, connector, client):
+    async with ClientPeer(process, subject="carol") as carol:
+        await carol.initialize(forms=True)
+        await carol.load()
+        await client.load()
+        await connector.store(connector.question(1, "rt-f", kind="elicitation"))
+        asked = await carol.question()
+        assert asked["method"] == "elicitation/create"
+        await carol.say(jsonrpc.result(asked["id"], {"action": "accept", "content": {"a": 1}}))
+        decide = await connector.mail("_bridge/decide")
+        await client.call("session/list")
+    assert decide["message"]["params"]["answer"] == {"action": "accept", "content": {"a": 1}}
+    assert client.questions == []
+
+
+async def test_so_many_questions_may_be_open_at_one_client(monkeypatch, connector, client):
+    monkeypatch.setattr(module, "ASKED_LIMIT", 2)
+    await client.load()
+    await connector.store(*(connector.question(n, f"rt-{n}") for n in (1, 2, 3)))
+    await client.call("session/list")
+    assert len(client.questions) == 2
+
+
+async def test_close_leaves_and_withdraws_what_was_asked(connector, client, other):
+    asked, _ = await both_asked(connector, client, other)
+    assert await client.call("session/close", sessionId="s1") == {}
+    await client.told(acp.CANCEL_REQUEST, requestId=asked["id"])
+    await connector.store(connector.update(3))
+    await other.until(lambda _: 3 in other.seqs())
+    await client.call("session/list")
+    assert client.seqs() == [1]
