@@ -27,7 +27,9 @@ async def test_a_method_needs_its_role(process, method, needed):
     assert refused.value.data["needed"] == str(needed)
 
 
-@pytest.mark.parametrize("method", [m for m, r in acp.NEEDED_ROLE.items() if r == Role.VIEWER])
+@pytest.mark.parametrize(
+    "method", sorted(m for m, r in acp.NEEDED_ROLE.items() if r == Role.VIEWER)
+)
 async def test_a_viewer_may_look_at_everything(process, connector, method):
     async with ClientPeer(process, Role.VIEWER) as peer:
         await peer.initialize()

@@ -107,7 +107,11 @@ def test_a_server_that_outlived_its_relay_is_ended_first(folder):
         assert left.wait(10) == 0
 
 
-@pytest.mark.parametrize("left", ["", "no number", "999999999", str(os.getpid())])
+@pytest.mark.parametrize(
+    "left",
+    ["", "no number", "999999999", str(os.getpid())],
+    ids=["empty", "no number", "no process", "another's process"],
+)
 def test_a_pid_file_of_something_else_harms_nobody(folder, left):
     folder.mkdir(parents=True)
     (folder / "valkey.pid").write_text(left)
