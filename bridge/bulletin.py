@@ -78,6 +78,15 @@ class Bulletin:
             tasks.create_task(self._tell_changes())
             tasks.create_task(self._tick())
 
+    async def tell_presence(self) -> None:
+        """Note for all to see who came, left or looked away here; raises StoreUnavailable."""
+        changed = self._dashboards.take_changed()
+        try:
+            await self._note_presence(changed, changed=True)
+        except StoreUnavailable:
+            self._dashboards.presence_untold(changed)
+            raise
+
     async def _tell_changes(self) -> None:
         while True:
             await self._wanted.wait()
@@ -117,7 +126,7 @@ class Bulletin:
             if self._due:
                 self._wanted.set()
             try:
-                await self._tell_presence()
+                await self.tell_presence()
                 if now - renewed_at >= RENEW_SECONDS:
                     await self._note_presence(self._dashboards.watched(), changed=False)
                     renewed_at = now
@@ -127,14 +136,6 @@ class Bulletin:
                     outage.over()
             except StoreUnavailable as error:
                 await outage.wait(error)
-
-    async def _tell_presence(self) -> None:
-        changed = self._dashboards.take_changed()
-        try:
-            await self._note_presence(changed, changed=True)
-        except StoreUnavailable:
-            self._dashboards.presence_untold(changed)
-            raise
 
     async def _note_presence(self, sessions: set[tuple[str, str]], *, changed: bool) -> None:
         for tenant, session_id in sessions:

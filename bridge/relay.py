@@ -97,6 +97,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
                 relay.hub.close()
                 with suppress(StoreUnavailable):
                     await relay.uplinks.release()
+                    await relay.bulletin.tell_presence()
                 await relay.tasks.end()
         finally:
             await store.aclose()
