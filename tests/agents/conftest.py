@@ -23,3 +23,13 @@ def pytest_collect_file(file_path, parent):
 
 def is_asked_for(config):
     return any(Path(argument).resolve() == HERE for argument in config.args)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print a line an agent and case."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)]
+    for report in sorted(reports, key=lambda r: r.nodeid):
+        place, _, case = report.nodeid.partition("::test_")
+        if report.when == "call" and "/real_" in place:
+            line = f"{report.outcome}  {report.duration:5.1f} s  {case.replace('_', ' ')}"
+            terminalreporter.write_line(line)
