@@ -138,12 +138,14 @@ async def test_a_watcher_at_another_relay_process_is_told_too(process, connector
 
 async def test_a_relay_process_that_ends_leaves_no_watchers_behind(process, connector, redis_url):
     presence = process.relay.presence
-    async with serving(redis_url, state_dir=process.settings.state_dir) as second:
-        async with ClientPeer(second, subject="far") as far:
-            await far.initialize()
-            await far.load()
-            await connector.until(lambda m: m.get("method") == uplink.PRESENCE)
-            second.server.should_exit = True
-            assert await far.closed() == 1012
-            await second.stopped()
+    async with (
+        serving(redis_url, state_dir=process.settings.state_dir) as second,
+        ClientPeer(second, subject="far") as far,
+    ):
+        await far.initialize()
+        await far.load()
+        await connector.until(lambda m: m.get("method") == uplink.PRESENCE)
+        second.server.should_exit = True
+        assert await far.closed() == 1012
+        await second.stopped()
     assert await presence.of("acme", ["s1"]) == [[]]
