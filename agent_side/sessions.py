@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import unicodedata
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,8 @@ from bridge.protocol.errors import AgentUnavailable
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import SessionCard
 
-TITLE_LENGTH = 80  # characters of the first prompt, until the agent gives a title
+TITLE_LENGTH = 80  # characters, of the first prompt until the agent gives a title
+UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # categories: controls, direction marks, lone surrogates
 REPLAYED = frozenset(
     {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"}
     | {"tool_call", "tool_call_update", "plan"}
@@ -202,7 +204,7 @@ class Session:
         if self.facts.title:
             return
         texts = [block.get("text") for block in prompt if isinstance(block.get("text"), str)]
-        self.facts.title = " ".join(" ".join(map(str, texts)).split())[:TITLE_LENGTH]
+        self.facts.title = _title(" ".join(map(str, texts)))
         self.changed()
 
     def end(self) -> None:
@@ -220,7 +222,7 @@ class Session:
         if kind in ("tool_call", "tool_call_update"):
             self.cards.take(update)
         elif kind == "session_info_update" and isinstance(update.get("title"), str):
-            self.facts.title = update["title"]
+            self.facts.title = _title(update["title"])
             self.changed()
         elif kind == "current_mode_update" and isinstance(update.get("currentModeId"), str):
             self.set_mode(update["currentModeId"])
@@ -229,6 +231,12 @@ class Session:
         elif kind == "usage_update":
             self.facts.usage = {k: update[k] for k in ("used", "size", "cost") if k in update}
             self.changed()
+
+
+def _title(text: str) -> str:
+    """Give a title of one short line: no character in it turns or hides what stands beside it."""
+    kept = (c for c in " ".join(text[:4096].split()) if unicodedata.category(c) not in UNSEEN)
+    return "".join(kept)[:TITLE_LENGTH]
 
 
 def _objects(value: Any) -> list[Payload]:

@@ -2,7 +2,9 @@
 
 import uuid
 
-from agent_side.sessions import new_session_id
+import pytest
+
+from agent_side.sessions import _title, new_session_id
 from agent_side.tool_cards import CARDS_KEPT, ToolCards
 
 
@@ -47,3 +49,17 @@ def test_an_agent_that_closes_nothing_does_not_fill_the_memory():
         cards.take(call(f"c{number}"))
     assert cards.get("c0") == {}
     assert len(cards.close_all()) == CARDS_KEPT
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("fix\nthe\tparser", "fix the parser"),
+        ("main\u202e && rm\u200b", "main && rm"),
+        ("bell\x07 \ud800", "bell "),
+        ("x" * 3_000_000, "x" * 80),
+    ],
+    ids=["lines", "direction", "controls", "long"],
+)
+def test_a_title_is_one_short_line_that_hides_nothing(given, shown):
+    assert _title(given) == shown
