@@ -66,6 +66,7 @@ class Envoy:
         self._writer = secrets.token_hex(8)  # this process, to the relay
         self._changed: dict[str, Session] = {}
         self._kept: dict[str, bytes] = {}  # per session, the facts that are on disk
+        self._modes: list[str] = []  # as last shown on the agent's card by a session's change
 
     # Cards.
 
@@ -106,7 +107,15 @@ class Envoy:
                 self._of.journal.keep_facts(facts)
             self._tell(uplink.SESSION, self._session_card(session, in_full=True))
         if changed:
+            self._show_modes()
             self._of.log.write()
+
+    def _show_modes(self) -> None:
+        """Show the agent's card anew when its first session tells which modes it offers."""
+        card = self.agent_card()
+        if card.modes != self._modes:
+            self._modes = card.modes
+            self._tell(uplink.AGENT, card)
 
     def _session_card(self, session: Session, *, in_full: bool) -> SessionCard:
         seq = self._of.journal.sessions[session.id].last.seq

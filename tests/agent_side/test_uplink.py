@@ -48,6 +48,18 @@ async def test_the_greeting_says_who_is_there(tmp_path):
         assert "Sec-WebSocket-Extensions" not in relay.headers[0]
 
 
+async def test_the_first_session_tells_at_once_which_modes_may_be_set(tmp_path):
+    modes = {"currentModeId": "plan", "availableModes": [{"id": "plan"}, {"id": "yolo"}]}
+    async with (
+        FakeRelay() as relay,
+        Running(tmp_path, relay=relay, new={"modes": modes}) as running,
+    ):
+        await relay.new_session(running.work)
+        cards = await relay.until(lambda: [p for m, p in relay.told if m == wire.AGENT])
+        assert cards[-1]["modes"] == ["plan"]
+        assert len(relay.hellos) == 1
+
+
 async def test_entries_reach_the_relay_as_the_doors_got_them(tmp_path):
     steps = [{"chunks": 20}]
     async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=[steps]) as running:
