@@ -159,6 +159,7 @@ async def test_nobody_can_pretend_to_be_the_bridge(stage):
     prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}
     origin = {"subject": "root", "tenant": "x", "device": "y", "door": "editor"}
     await alice.call("session/prompt", **prompt, _meta={META: {"origin": origin}})
+    await bob.ended(session)
     (hello,) = [m for m in bob.entries(session) if "hello" in str(m)]
     assert "origin" not in meta_of(hello)
     assert META not in hello["params"]["update"].get("_meta", {})
