@@ -33,7 +33,6 @@ from bridge.protocol.jsonrpc import Id, Payload
 
 WAITING_LIMIT = 1000  # messages of an editor kept while the relay is away
 SENT_AT_MOST = 20  # times, for what itself may be why connections break
-CUT_OFF = "the connector ended during this turn; what it did is not known"
 OWN_PROMPTS = 1000  # of the newest prompts, to know their echo after a reconnect
 
 

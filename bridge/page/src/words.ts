@@ -46,7 +46,7 @@ export const words = {
   signIn: {
     heading: "Sign in",
     how: "This page opens with a link that signs in one browser, once.",
-    where: "On the machine where the relay runs, run `up` again, or print one:",
+    where: "On the machine where the relay runs, start ./dev up once more, or print a link:",
     command: "chimera-relay link",
     open: "Open the link here within ten minutes. It looks like this:",
     example: (origin: string) => `${origin}/#signin=…`,
