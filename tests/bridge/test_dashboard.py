@@ -240,7 +240,9 @@ async def test_through_another_relay_process_all_is_the_same(process, connector,
         await connector.done(mail, result={"stopReason": "end_turn"})
         assert await far.answer(asked) == {"stopReason": "end_turn"}
         assert far.seqs() == [1, 2, 4, 5]
-        told = await connector.until(lambda m: m.get("method") == uplink.PRESENCE)
+        told = await connector.until(
+            lambda m: m.get("method") == uplink.PRESENCE and m["params"]["watching"]
+        )
     assert told["params"]["watching"][0]["subject"] == "alice"
 
 
