@@ -7,6 +7,7 @@ import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from bridge import fitness
 from bridge.endpoints.page import STATIC, built_files
 from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
@@ -62,19 +63,19 @@ async def _store(settings: Settings) -> str:
         embedded = EmbeddedValkey(settings.store_folder)
         url = embedded.start()
         try:
-            return await _check(url)
+            return await _check(url, settings)
         finally:
             embedded.stop()
-    return await _check(running_store_url(settings))
+    return await _check(running_store_url(settings), settings)
 
 
-async def _check(url: str) -> str:
-    store = Store.open(url)
+async def _check(url: str, settings: Settings) -> str:
+    store = Store.open(url, settings.redis_wait_replicas, settings.redis_wait_ms)
     try:
         await store.check()
+        return f"{store.address} answers and takes writes: {await fitness.describe(store)}"
     finally:
         await store.aclose()
-    return f"{store.address} answers and takes writes"
 
 
 async def _port(settings: Settings) -> str:

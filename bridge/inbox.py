@@ -218,8 +218,9 @@ class Inbox:
         return newest[0][0] if newest else b"0-0"
 
     async def _hear(self, last: bytes) -> None:
-        """Turn wake-ups into streams to read, until the inbox is gone."""
+        """Turn wake-ups into streams to read, until the inbox is gone or a master was away."""
         reader, tick = self._store.reader, time.monotonic() + TICK_SECONDS
+        moves = self._store.moves()
         while True:
             block = max(1, min(BLOCK_MS, int((tick - time.monotonic()) * 1000)))
             async with self._store.operation(seconds=BLOCK_MS / 1000 + 3):
@@ -232,6 +233,8 @@ class Inbox:
                 self._mark(self._followers)
                 async with self._store.operation():
                     there = await reader.expire(self._key, INBOX_SECONDS)
+                if self._store.moves() != moves:
+                    return  # another master than the inbox's may have come back with less
                 if not there:  # Redis has lost it, or this process slept for a minute
                     _logger.warning("the inbox of node %s was gone; it is made again", self.node)
                     return

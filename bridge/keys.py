@@ -23,7 +23,8 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:changes``                   stream of notices, about 1,000; 24 hours
 ``b:{t}:audit``                     stream of decisions and ends; cut at 400 days of age
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
-``b:probe``                         written by the check at start; 1 second
+``b:{t}:fence``                     written before replicas are waited for; a minute
+``b:probe:<n>``                     written by the check of each master; a minute
 ``b:link|cookie|ticket:<sha256>``   signing in; each as long as what it stands for
 ==================================  ============================================================
 
@@ -38,20 +39,19 @@ import re
 
 from bridge.protocol.errors import InvalidParams
 
-PROBE = "b:probe"
 AGENT_SECONDS = 30 * 24 * 3600  # as long as a connector's token
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
-    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit)"
+    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|fence)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
     r"|b:(?P<secret>link|cookie|ticket):[0-9a-f]{64}"
-    r"|b:(?P<probe>probe)",
+    r"|b:(?P<probe>probe):[0-9]{1,5}",
     re.ASCII,
 )
 PINNABLE = frozenset(
@@ -185,6 +185,19 @@ def watch(stream: str) -> str:
 def inbox(node: str) -> str:
     """Name the stream of wake-ups of one relay process."""
     return f"b:inbox:{check_id(node, 'node')}"
+
+
+# Of the store itself.
+
+
+def fence(key: str) -> str:
+    """Name what is written behind others of a tenant, so that replicas can be waited for."""
+    return f"{key.partition('}:')[0]}}}:fence"
+
+
+def probe(n: int) -> str:
+    """Name what the check of a master writes."""
+    return f"b:probe:{n}"
 
 
 # Signing in. What is named is the SHA-256 of a secret, never the secret.

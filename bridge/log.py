@@ -15,20 +15,22 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
-    BusyLoadingError,
+    ClusterDownError,
     MasterDownError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
-    RedisError,
-    ResponseError,
+    TryAgainError,
 )
 
 from bridge import keys
 from bridge.agents import DEFAULT_AGE_SECONDS, Claim, agent_life_ms
 from bridge.changes import Change, notice
+from bridge.cluster import is_lost
 from bridge.effects import NO_EFFECT, Effect, effect_of
 from bridge.inbox import Inbox
 from bridge.outage import Outage
@@ -42,14 +44,18 @@ BATCH_BYTES = 4 << 20
 FLUSH_ENTRIES = 4096  # over all sessions: one read timeout covers the whole reply
 FLUSH_BYTES = 8 << 20
 _TRANSIENT = (
+    AskError,
     AuthenticationError,
-    BusyLoadingError,
+    ClusterDownError,
     MasterDownError,
+    MovedError,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    TryAgainError,
 )
-_TRANSIENT_WORDS = ("BUSY", "CLUSTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN", "UNKILLABLE")
+_TRANSIENT_WORDS = ("BUSY", "MISCONF", "NOREPLICAS", "UNKILLABLE")
 
 State: TypeAlias = Literal["ok", "gap", "fenced", "foreign", "failed"]
 
@@ -192,13 +198,13 @@ class Log:
             self._queued[place] = waiting
         return batch
 
-    async def _flush(self, batches: list[_Batch]) -> RedisError | None:
+    async def _flush(self, batches: list[_Batch]) -> Exception | None:
         """Store the batches and tell; give the error of those that have to be sent again."""
         replies = await self._send(batches)
         wakes: defaultdict[str, list[str]] = defaultdict(list)
-        refused: RedisError | None = None
+        refused: Exception | None = None
         for batch, reply in zip(batches, replies, strict=True):
-            if isinstance(reply, RedisError) and _is_transient(reply):
+            if isinstance(reply, Exception) and _is_transient(reply):
                 self._again.append(batch)
                 refused = reply
                 continue
@@ -241,11 +247,8 @@ class Log:
         for batch in batches:
             names, arguments = self._call(batch)
             pipe.execute_command("EVALSHA", wanted.sha, len(names), *names, *arguments)
-        replies: list[Any] = await pipe.execute(raise_on_error=False)
-        lost = next((r for r in replies if _is_of_connection(r)), None)
-        if lost is not None:
-            raise lost
-        return replies
+        logs = [keys.log(batch.claim.tenant, batch.session) for batch in batches]
+        return await self._store.execute(pipe, logs)
 
     def _call(self, batch: _Batch) -> tuple[list[str], list[Argument]]:
         claim, session, limits = batch.claim, batch.session, self._limits
@@ -343,7 +346,7 @@ def _read(stream_id: bytes, fields: dict[bytes, bytes]) -> tuple[Cursor, bytes]:
 
 
 def _appended(batch: _Batch, reply: Any) -> Appended:
-    if isinstance(reply, RedisError):
+    if isinstance(reply, Exception):
         _logger.error("redis refuses entries of session %s: %s", batch.session, reply)
         return Appended("failed", START)
     return Appended(reply[0].decode(), Cursor(int(reply[1]), int(reply[2])))
@@ -357,11 +360,7 @@ def _tell(batch: _Batch, appended: Appended) -> None:
             _logger.exception("an uplink failed on what was stored of %s", batch.session)
 
 
-def _is_of_connection(reply: Any) -> bool:
-    return isinstance(reply, RedisError) and not isinstance(reply, ResponseError | BusyLoadingError)
-
-
-def _is_transient(error: RedisError) -> bool:
-    if isinstance(error, _TRANSIENT):
+def _is_transient(error: Exception) -> bool:
+    if is_lost(error) or isinstance(error, _TRANSIENT):
         return True
-    return isinstance(error, NoScriptError) or str(error).startswith(_TRANSIENT_WORDS)
+    return str(error).startswith(_TRANSIENT_WORDS)

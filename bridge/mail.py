@@ -51,9 +51,7 @@ class Mailbox:
     ) -> int:
         """Take a message for an agent and give its number; raises AgentUnavailable, Overloaded."""
         keys.check_id(mail_id, "mail id")
-        known = await self._check_there(tenant, agent, mail_id)
-        if known is not None:
-            return known
+        await self._check_there(tenant, agent, mail_id)
         mail = keys.mail(tenant, agent)
         state, n, nodes = await self._store.run(
             "mail",
@@ -65,6 +63,7 @@ class Mailbox:
                 "" if not_after is None else not_after,
                 _LIFE_MS,
             ],
+            replicated=True,
         )
         if state == b"full":
             raise Overloaded(f"the mail of agent {agent!r} is full; try again when it is back")
@@ -114,8 +113,8 @@ class Mailbox:
             found = await self._store.commands.get(name)
         return msgspec.json.decode(found, type=MailDone) if found else None
 
-    async def _check_there(self, tenant: str, agent: str, mail_id: str) -> int | None:
-        """Refuse an agent that is not coming back; give the number of a mail taken before."""
+    async def _check_there(self, tenant: str, agent: str, mail_id: str) -> None:
+        """Refuse an agent that is not coming back, but not a mail that was taken before."""
         async with self._store.operation():
             pipe = self._store.commands.pipeline(transaction=False)
             pipe.time()
@@ -123,7 +122,7 @@ class Mailbox:
             pipe.zscore(keys.mailed(tenant, agent), mail_id)
             time, fields, n = await pipe.execute()
         if n is not None:
-            return int(n)
+            return
         found = attachment.reduce(seen_of(fields), as_ms(time))
         if found.state in _AWAY:
             raise AgentUnavailable(
@@ -131,7 +130,6 @@ class Mailbox:
                 "start its connector again",
                 state=found.state.value,
             )
-        return None
 
 
 def message_for(method: str, session_id: str, params: Payload) -> Payload:

@@ -1,50 +1,36 @@
-"""The clients for Redis, with bounds that were measured, and the way scripts are run.
+"""The store: Redis as this process uses it, its deadlines, and the way scripts are run.
 
-redis-py waits 59 s for a frozen server by default and repeats a command whose reply was lost. So
-every operation here has an overall deadline, and every write is idempotent by a key of its own.
+A frozen Redis may give no error, and redis-py repeats a command whose reply was lost. So every
+operation here has an overall deadline, and every write is idempotent by a key of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff, NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    NoPermissionError,
-    NoScriptError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from bridge import keys
+from bridge import fitness, keys
+from bridge.address import Address
+from bridge.clients import COMMANDS, READER, close_client, open_client
+from bridge.cluster import Cluster
+from bridge.fitness import NotReplicated
 from bridge.protocol.errors import StoreUnavailable
 
 OPERATION_SECONDS = 3.0  # a frozen Redis behind a unix socket gives no error by itself
-CONNECT_SECONDS = 1.0
-READ_SECONDS = 2.0
-READER_READ_SECONDS = 3.0  # longer than any XREAD BLOCK
-CONNECTIONS = 8
-POOL_WAIT_SECONDS = 1.0
-SCHEMES = frozenset({"redis", "rediss", "unix"})
-OLDEST = (7, 0)
+FENCE_MS = 60_000
+NO_REPLICAS = 0
+WAIT_MS = 1000  # shorter than the time to read a reply
 
 Argument = str | int | bytes
 
 _SCRIPTS = Path(__file__).parent / "scripts"
-_logger = logging.getLogger(__name__)
 
 
 class Script(NamedTuple):
@@ -64,54 +50,43 @@ def script(name: str) -> Script:
 class Store:
     """Redis as this process sees it: one client for commands, one for the reader that blocks."""
 
-    # Each is a redis.asyncio.Redis, whose stubs type every reply as text or bytes or nothing.
+    # Each is a redis.asyncio.Redis, whose stubs type every reply as text or bytes or nothing, or a
+    # Cluster, which is used alike.
     commands: Any
     reader: Any
 
-    def __init__(self, commands: Redis, reader: Redis, address: str) -> None:
-        """Take the two clients and the address that may be shown to people."""
+    def __init__(
+        self, commands: Any, reader: Any, address: Address, replicas: int, wait_ms: int
+    ) -> None:
+        """Take the two clients and how many replicas must have what is acknowledged."""
         self.commands = commands
         self.reader = reader
-        self.address = address
+        self.form = address.form
+        self.address = address.shown  # may be shown to people
+        self.replicas = replicas
+        self._wait_ms = wait_ms
 
     @classmethod
-    def open(cls, url: str) -> Store:
-        """Make the clients for a redis://, rediss:// or unix:// URL; connects when first used."""
-        address = shown(url)
-        bounds = {
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "protocol": 2,  # XREAD answers a list here, a dictionary in 3
-            "socket_keepalive": False,
-            "client_name": "chimera-relay",
-        }
-        if address.startswith("unix:"):
-            del bounds["socket_keepalive"]
-        try:
-            commands = BlockingConnectionPool.from_url(
-                url,
-                max_connections=CONNECTIONS,
-                timeout=POOL_WAIT_SECONDS,
-                socket_timeout=READ_SECONDS,
-                retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2),
-                **bounds,
-            )
-            reader = BlockingConnectionPool.from_url(
-                url,
-                max_connections=1,
-                timeout=POOL_WAIT_SECONDS,
-                socket_timeout=READER_READ_SECONDS,
-                retry=Retry(NoBackoff(), 0),
-                **bounds,
-            )
-        except ValueError:  # its text may hold the password
-            raise StoreUnavailable(f"{address} is no Redis URL; set BRIDGE_REDIS_URL") from None
-        return cls(Redis(connection_pool=commands), Redis(connection_pool=reader), address)
+    def open(cls, url: str, replicas: int = NO_REPLICAS, wait_ms: int = WAIT_MS) -> Store:
+        """Make the clients for a URL (``address.py``), which connect when first used."""
+        address = Address.parse(url)
+        commands, reader = open_client(address, COMMANDS), open_client(address, READER)
+        return cls(commands, reader, address, replicas, wait_ms)
 
     async def aclose(self) -> None:
         """Close all connections."""
         for client in (self.commands, self.reader):
-            await client.aclose()
-            await client.connection_pool.disconnect()
+            await close_client(client)
+
+    async def check(self) -> None:
+        """Refuse a Redis that cannot keep what we give it; raises StoreUnavailable."""
+        await fitness.check(self)
+
+    async def masters(self) -> dict[str, Any]:
+        """Give the client of each master, by what it may be called; raises RedisError, OSError."""
+        if isinstance(self.commands, Cluster):
+            return {str(node): client for node, client in await self.commands.masters()}
+        return {self.address: self.commands}
 
     # Using it.
 
@@ -126,136 +101,108 @@ class Store:
                 yield
         except ResponseError as error:
             raise StoreUnavailable(f"redis at {self.address} refuses: {error}") from error
+        except NotReplicated as error:
+            raise StoreUnavailable(
+                f"redis at {self.address} does not keep it safely: {error}; send the same again"
+            ) from error
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             raise StoreUnavailable(
-                f"redis at {self.address} does not answer: {_cause(error)}"
+                f"redis at {self.address} does not answer: {fitness.cause(error)}"
             ) from error
         # redis-py sends under wait_for, which loses a cancellation that comes as the sending ends
         # (Python 3.11). A task that runs for ever would then never end.
         if task.cancelling() > cancelled_before:
             raise asyncio.CancelledError
 
-    async def run(self, name: str, names: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run ``scripts/<name>.lua``; it must be safe to run twice, for a lost reply repeats it."""
+    async def run(
+        self,
+        name: str,
+        names: Sequence[str],
+        arguments: Sequence[Argument],
+        *,
+        replicated: bool = False,
+    ) -> Any:
+        """Run ``scripts/<name>.lua``; it must be safe to run twice, for a lost reply repeats it.
+
+        ``replicated``: give its reply only when as many replicas have it as are asked for; else it
+        raises StoreUnavailable, and the same call may be made again.
+        """
         wanted = script(name)
         async with self.operation():
             try:
-                return await self._evaluate("EVALSHA", wanted.sha, names, arguments)
+                return await self._evaluate("EVALSHA", wanted.sha, names, arguments, replicated)
             except NoScriptError:  # Redis has restarted, or never had it
-                return await self._evaluate("EVAL", wanted.text, names, arguments)
+                return await self._evaluate("EVAL", wanted.text, names, arguments, replicated)
 
     async def _evaluate(
-        self, command: str, what: str, names: Sequence[str], arguments: Sequence[Argument]
+        self,
+        command: str,
+        what: str,
+        names: Sequence[str],
+        arguments: Sequence[Argument],
+        replicated: bool,  # noqa: FBT001 (handed on)
     ) -> Any:
-        return await self.commands.execute_command(command, what, len(names), *names, *arguments)
+        run = (command, what, len(names), *names, *arguments)
+        if not (replicated and self.replicas):
+            return await self.commands.execute_command(*run)
+        pipe = self.commands.pipeline(transaction=False)
+        pipe.execute_command(*run)
+        reply = (await self.execute(pipe, names[:1]))[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def execute(self, pipe: Any, names: Sequence[str]) -> list[Any]:
+        """Send a pipeline of one command for each key; gives replies and exceptions, in order.
+
+        What too few replicas have within their time is a NotReplicated. Each master is asked behind
+        a write of its own: one that had nothing to write would answer for what went before.
+        """
+        if not self.replicas:
+            replies: list[Any] = await pipe.execute(raise_on_error=False)
+            return replies
+        if isinstance(self.commands, Cluster):
+            await self.commands.ready()
+        moves = self.moves()
+        waits: dict[Any, int] = {}  # master → place of its reply
+        for name in names:
+            master = self._master(name)
+            if master not in waits:
+                pipe.set(keys.fence(name), 1, px=FENCE_MS)
+                pipe.execute_command("WAIT", self.replicas, self._wait_ms)
+                waits[master] = len(names) + 2 * len(waits) + 1
+        masters = [self._master(name) for name in names]
+        found = await pipe.execute(raise_on_error=False)
+        is_steady = moves == self.moves()  # else an answer may be another master's
+        return [
+            self._replicated(reply, found[waits[master]] if is_steady else 0)
+            for reply, master in zip(found, masters, strict=False)
+        ]
+
+    def _replicated(self, reply: Any, copies: Any) -> Any:
+        if isinstance(reply, Exception):
+            return reply
+        if isinstance(copies, int) and copies >= self.replicas:
+            return reply
+        count = copies if isinstance(copies, int) else 0
+        return NotReplicated(
+            f"{count} of {self.replicas} replicas confirmed it within {self._wait_ms} ms"
+        )
+
+    def _master(self, name: str) -> Any:
+        return self.commands.owner(name) if isinstance(self.commands, Cluster) else None
+
+    def moves(self) -> int:
+        """Count how often a master changed or came back, as far as one can be told of it."""
+        return self.commands.moves if isinstance(self.commands, Cluster) else 0
 
     async def time_ms(self) -> int:
         """Give Redis's clock in Unix milliseconds."""
         async with self.operation():
             return as_ms(await self.commands.time())
 
-    # Checking it.
-
-    async def check(self) -> None:
-        """Refuse a Redis that cannot keep what we give it; raises StoreUnavailable."""
-        try:
-            async with asyncio.timeout(OPERATION_SECONDS):
-                await self._check_version()
-                await self._check_writable()
-                await self._check_policy()
-        except (RedisError, OSError) as error:
-            raise StoreUnavailable(self._explain(error)) from error
-
-    async def _check_version(self) -> None:
-        await self.commands.ping()
-        try:
-            about = await self.commands.info("server")
-        except NoPermissionError:
-            return
-        version = str(about["redis_version"])
-        if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
-            raise StoreUnavailable(
-                f"redis at {self.address} is version {version}; 7.0 or later is needed"
-            )
-
-    async def _check_writable(self) -> None:
-        try:
-            role = (await self.commands.execute_command("ROLE"))[0]
-        except NoPermissionError:
-            role = b"master"
-        if role != b"master":
-            raise StoreUnavailable(self._replica())
-        await self.commands.set(keys.PROBE, 1, px=1000)
-
-    async def _check_policy(self) -> None:
-        try:
-            found = await self.commands.config_get("maxmemory-policy")
-        except ResponseError:  # hosted ones forbid or rename it
-            _logger.warning(
-                "redis at %s does not say its maxmemory-policy; it must be noeviction", self.address
-            )
-            return
-        policy = found.get("maxmemory-policy", "noeviction")
-        if policy != "noeviction":
-            raise StoreUnavailable(
-                f"redis at {self.address} may drop what it holds: maxmemory-policy is {policy}; "
-                "set it to noeviction"
-            )
-
-    def _explain(self, error: Exception) -> str:
-        if isinstance(error, ReadOnlyError):
-            return self._replica()
-        causes = list(_causes(error))  # redis-py wraps what happens while it connects
-        if any(isinstance(cause, AuthenticationError) for cause in causes):
-            return (
-                f"redis at {self.address} refuses the user or password; "
-                "set both in BRIDGE_REDIS_URL (redis://user:password@host:port/0)"
-            )
-        if isinstance(error, NoPermissionError | ResponseError):
-            return f"redis at {self.address} refuses to be written: {error}"
-        if any(isinstance(cause, socket.gaierror) for cause in causes):
-            return f"there is no host of redis at {self.address}; correct BRIDGE_REDIS_URL"
-        return (
-            f"redis is not reachable at {self.address} ({_cause(error)}); is it running? "
-            "set BRIDGE_REDIS_URL"
-        )
-
-    def _replica(self) -> str:
-        return (
-            f"redis at {self.address} is a read-only replica; point BRIDGE_REDIS_URL at the primary"
-        )
-
-
-def shown(url: str) -> str:
-    """Give a Redis URL without user, password and query; raises StoreUnavailable."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise StoreUnavailable("BRIDGE_REDIS_URL is no URL; write redis://host:port/0") from None
-    if parts.scheme not in SCHEMES:
-        raise StoreUnavailable(
-            f"BRIDGE_REDIS_URL begins with {parts.scheme or 'no scheme'!r}; "
-            "use redis://, rediss:// or unix://"
-        )
-    if parts.scheme == "unix":
-        return f"unix://{parts.path}"
-    return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path}"
-
 
 def as_ms(time: tuple[int, int] | Sequence[int | bytes]) -> int:
     """Turn the reply of TIME into Unix milliseconds."""
     seconds, micros = time
     return int(seconds) * 1000 + int(micros) // 1000
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _cause(error: Exception) -> str:
-    if isinstance(error, TimeoutError) and not str(error):
-        return "no answer in time"
-    return str(error) or type(error).__name__

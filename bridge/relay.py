@@ -78,7 +78,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
     tokens = Tokens(settings.keys_folder)
     with ExitStack() as stack:
         embedded, url = _start_store(settings, stack)
-        store = Store.open(url)
+        store = Store.open(url, settings.redis_wait_replicas, settings.redis_wait_ms)
         try:
             await store.check()
             relay = _assemble(settings, tokens, store)

@@ -182,6 +182,7 @@ class RoundTrips:
                 agent,
                 session,
             ],
+            replicated=True,
         )
         outcome, reason, winner, at, answer, mail_nodes, changes_nodes = reply
         if outcome == b"unknown":

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from bridge.address import Address
+from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import FRAME_LIMIT
 
 PREFIX = "BRIDGE_"
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-_STORE_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 class SettingsInvalid(Exception):
@@ -46,6 +47,10 @@ class Settings(BaseSettings):
     """The folder of the signing keys alone, where several relays share them."""
     redis_url: SecretStr | None = None
     """The address of Redis or Valkey; without it the relay starts a store of its own."""
+    redis_wait_replicas: Annotated[int, Field(ge=0, le=16)] = 0
+    """How many replicas must confirm a write before it is acknowledged."""
+    redis_wait_ms: Annotated[int, Field(ge=10, le=1500)] = 1000
+    """How many milliseconds they have for it; what they do not confirm is sent again."""
     public_url: str | None = None
     """The address people and agents reach the relay at, when a proxy stands in front."""
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
@@ -112,8 +117,11 @@ class Settings(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def _check_redis_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(_STORE_SCHEMES):
-            raise ValueError("it must start with redis://, rediss:// or unix://")
+        if value is not None:
+            try:
+                Address.parse(value.get_secret_value())
+            except StoreUnavailable as error:  # its text holds no secret
+                raise ValueError(error.message.removeprefix("BRIDGE_REDIS_URL ")) from None
         return value
 
     @field_validator("tls_cert", "tls_key")

@@ -25,6 +25,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if report.when == "call" and name == "figure":
+                terminalreporter.write_line(f"figure: {text}")
     skipped = len(terminalreporter.stats.get("skipped", ()))
     if skipped and terminalreporter.config.getoption("--no-skips"):
         terminalreporter.write_line(

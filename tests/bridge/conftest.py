@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fakes.peers import ClientPeer, UplinkPeer
+from fakes.redises import Redises, redises
 from fakes.served import Served, serving
 
 from bridge.agents import Agents, Claim
@@ -182,9 +183,39 @@ def own_server() -> Iterator[EmbeddedValkey]:
         server.stop()
 
 
+@pytest.fixture
+def figure(record_property):
+    """Prints a figure behind the run."""
+    return lambda text: record_property("figure", text)
+
+
+@pytest.fixture
+def own_redises() -> Iterator[Redises]:
+    """Makes real servers of the test's own: a Cluster, replicas, Sentinels."""
+    with redises() as made:
+        yield made
+
+
+@pytest.fixture
+def writer_at():
+    """Like ``writer``, at any address: ``async with writer_at(url, tenant, replicas=1)``."""
+
+    @contextlib.asynccontextmanager
+    async def make(url: str, tenant: str = "acme", *, node: str = "", **how: int):
+        async with (
+            opened(url, **how) as own,
+            running(Inbox(own, node or f"node-{secrets.token_hex(4)}")) as started,
+            writing(own, started) as claimed,
+        ):
+            await claimed.take_claim(tenant=tenant)
+            yield claimed
+
+    return make
+
+
 @contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    fresh = Store.open(url)
+async def opened(url: str, **how: int) -> AsyncIterator[Store]:
+    fresh = Store.open(url, **how)
     try:
         yield fresh
     finally:
@@ -295,11 +326,12 @@ class Writer:
         hash_ = hash_ or round_trip.hash_of(self.subject())
         answer = {"optionId": option}
         decision = Decision(id_, hash_, answer, decision_id)
-        return await self.round_trips.decide("acme", decision, Origin(who))
+        return await self.round_trips.decide(self.claim.tenant, decision, Origin(who))
 
     async def send(self, mail_id: str = "m-1", *, agent: str = "a1", not_after=None) -> int:
         message = {"method": "session/cancel", "params": {"sessionId": "s1"}}
-        return await self.mailbox.send("acme", agent, mail_id, Origin("alice"), message, not_after)
+        tenant = self.claim.tenant
+        return await self.mailbox.send(tenant, agent, mail_id, Origin("alice"), message, not_after)
 
 
 def _entry(method: str, session: str, meta: Meta, fields, id_=None):

@@ -36,13 +36,13 @@ def started(folder: Path):
 
 async def put(url: str, value: str) -> None:
     store = Store.open(url)
-    await store.commands.set("b:probe", value)
+    await store.commands.set("b:probe:0", value)
     await store.aclose()
 
 
 async def found(url: str) -> bytes | None:
     store = Store.open(url)
-    value = await store.commands.get("b:probe")
+    value = await store.commands.get("b:probe:0")
     await store.aclose()
     return value
 

@@ -64,7 +64,7 @@ def test_a_watch_lies_beside_its_stream():
 
 
 def test_keys_of_no_tenant_carry_no_tag():
-    for key in (keys.inbox("n1"), keys.PROBE, keys.link(DIGEST), keys.ticket(DIGEST)):
+    for key in (keys.inbox("n1"), keys.probe(0), keys.link(DIGEST), keys.ticket(DIGEST)):
         assert "{" not in key
         assert keys.kind_of(key) is not None
 

@@ -14,7 +14,7 @@ from bridge.inbox import Inbox
 from bridge.protocol.attachment import Reason
 from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import AgentCard, MailDone, SessionCard
-from bridge.redis import Store, script, shown
+from bridge.redis import Store, script
 
 SCRIPTS = sorted(path.stem for path in Path(redis_module.__file__).parent.glob("scripts/*.lua"))
 
@@ -30,23 +30,7 @@ async def refusal(url: str) -> str:
 # Opening.
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("redis://alice:hunter2@cache.example:6380/2?ssl=1", "redis://cache.example:6380/2"),
-        ("rediss://:hunter2@cache.example", "rediss://cache.example"),
-        ("unix://alice:hunter2@/run/redis.sock?password=hunter2", "unix:///run/redis.sock"),
-        ("redis://[::1]:6379", "redis://::1:6379"),
-    ],
-)
-def test_what_is_shown_of_an_address_holds_no_secret(url, address):
-    assert shown(url) == address
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "hunter2", "http://hunter2@x", "redis://:hunter2@x:port", "redis://:hunter2@x?db=hunter2"],
-)
+@pytest.mark.parametrize("url", ["", "hunter2", "redis://:hunter2@x:port", "redis://x?db=hunter2"])
 def test_what_is_no_address_is_refused_without_showing_it(url):
     with pytest.raises(StoreUnavailable, match="BRIDGE_REDIS_URL") as refused:
         Store.open(url)
@@ -167,9 +151,9 @@ def runs(monkeypatch):
     made: list[tuple] = []
     run = Store.run
 
-    async def noting(self, name, names, arguments):
+    async def noting(self, name, names, arguments, **how):
         made.append((name, names, arguments))
-        return await run(self, name, names, arguments)
+        return await run(self, name, names, arguments, **how)
 
     monkeypatch.setattr(Store, "run", noting)
     return made
@@ -191,10 +175,10 @@ async def use_everything(writer) -> None:
 async def test_every_script_run_again_at_once_changes_nothing(runs, writer):
     store = writer.store
 
-    async def noting_effect(self, name, names, arguments):
-        reply = await plain(self, name, names, arguments)
+    async def noting_effect(self, name, names, arguments, **how):
+        reply = await plain(self, name, names, arguments, **how)
         before = await content(store)
-        await plain(self, name, names, arguments)
+        await plain(self, name, names, arguments, **how)
         assert await content(store) == before, name
         return reply
 
