@@ -244,10 +244,11 @@ class Log:
 
     async def _pipeline(self, wanted: Script, batches: list[_Batch]) -> list[Any]:
         pipe = self._store.commands.pipeline(transaction=False)
+        logs: list[str] = []
         for batch in batches:
             names, arguments = self._call(batch)
+            logs.append(names[0])
             pipe.execute_command("EVALSHA", wanted.sha, len(names), *names, *arguments)
-        logs = [keys.log(batch.claim.tenant, batch.session) for batch in batches]
         return await self._store.execute(pipe, logs)
 
     def _call(self, batch: _Batch) -> tuple[list[str], list[Argument]]:

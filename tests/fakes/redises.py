@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -188,18 +189,12 @@ def move_keys(keys: Sequence[bytes], source: Server, target: Server) -> None:
 
 def free_port() -> int:
     """A port below those that the system gives out, whose cluster port is free as well."""
-    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+    while True:
+        port = random.randrange(10_000, 22_000)  # at random: other test processes look as well
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as bus:
-            if port in _given:
-                continue
             one.bind(("127.0.0.1", port))
             bus.bind(("127.0.0.1", port + 10_000))
-            _given.add(port)
             return port
-    raise RuntimeError("no port is free")
-
-
-_given: set[int] = set()
 
 
 def until(is_so: Any) -> None:
