@@ -16,6 +16,8 @@ from bridge.protocol.jsonrpc import Payload
 
 VALUE_LIMIT = 64 << 10  # bytes of one output or _meta in the log; agents send lines of 500 kB
 TEXT_LIMIT = 1 << 20  # bytes of one piece of a message
+FIELD_LIMIT = 1 << 20  # bytes of an update or a tool call in the log, when all else is shortened
+HEAD_LENGTH = 2_000  # characters that stay of a text that is shortened
 OPAQUE = frozenset({"rawInput", "rawOutput"})  # what runs and what it said: never edited
 
 RawFields: TypeAlias = dict[str, msgspec.Raw]
@@ -43,7 +45,10 @@ def clean(params: RawFields, size: int) -> Cleaned:
     if size <= VALUE_LIMIT:
         return Cleaned(fields, meta)
     short = {name: _shortened_field(name, value) for name, value in fields.items()}
-    return Cleaned(fields, meta, short, shortened_meta(meta))
+    short_meta = shortened_meta(meta)
+    if short == fields and short_meta == meta:
+        return Cleaned(fields, meta)
+    return Cleaned(fields, meta, short, short_meta)
 
 
 def unforged(raw: msgspec.Raw) -> msgspec.Raw:
@@ -72,52 +77,110 @@ def strip(value: Any) -> bool:
 
 
 def shortened_meta(meta: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Give an agent's ``_meta`` with every huge value replaced by its length."""
+    """Give an agent's ``_meta`` with every huge value shortened."""
     if meta is None:
         return None
-    return {name: _stub_if_huge(value) for name, value in meta.items()}
+    return {name: _shortened(value) for name, value in meta.items()}
 
 
 def shortened_update(update: Payload) -> Payload:
-    """Give an update or a tool call with every huge output replaced by a stub of the same type."""
-    short = dict(update)
-    if isinstance(update.get("_meta"), dict):
-        short["_meta"] = shortened_meta(update["_meta"])
-    if "rawOutput" in update:
-        short["rawOutput"] = _stub_if_huge(update["rawOutput"])
+    """Give an update with every huge output shortened to a value of the same type."""
+    short = _without_output(update)
     content = update.get("content")
     if isinstance(content, list):
         short["content"] = [_shortened_item(item) for item in content]
     elif isinstance(content, dict):
         short["content"] = _shortened_block(content)
-    return short
+    return _within(short, FIELD_LIMIT)
+
+
+def _shortened_call(call: Payload) -> Payload:
+    """Shorten a question's tool call: what will run stays unless its subject is too long too."""
+    return _within(_without_output(call), FIELD_LIMIT)
 
 
 def _shortened_field(name: str, value: msgspec.Raw) -> Any:
-    if len(value) <= VALUE_LIMIT or name not in ("update", "toolCall"):
+    if len(value) <= VALUE_LIMIT or name not in _SHORTENED:
         return value
     decoded = jsonrpc.value(value)
-    return shortened_update(decoded) if isinstance(decoded, dict) else value
+    if not isinstance(decoded, dict):
+        return value
+    short = _SHORTENED[name](decoded)
+    return value if short == decoded else short
+
+
+_SHORTENED = {"update": shortened_update, "toolCall": _shortened_call}
+
+
+def _without_output(update: Payload) -> Payload:
+    short = dict(update)
+    if isinstance(update.get("_meta"), dict):
+        short["_meta"] = shortened_meta(update["_meta"])
+    if "rawOutput" in update:
+        short["rawOutput"] = _shortened(update["rawOutput"])
+    return short
 
 
 def _shortened_item(item: Any) -> Any:
-    size = len(jsonrpc.encode(item))
-    if size <= VALUE_LIMIT:
+    size = _size(item)
+    if size <= VALUE_LIMIT or not isinstance(item, dict):
         return item
+    block = item.get("content")
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return {**item, "content": _text(_headed(block["text"]))}
     what = f"changes to {item.get('path')}" if item.get("type") == "diff" else "output"
     return {"type": "content", "content": _text(f"[{what}: {size:,} bytes, kept on the machine]")}
 
 
 def _shortened_block(block: Payload) -> Payload:
-    size = len(jsonrpc.encode(block))
+    size = _size(block)
     if size <= TEXT_LIMIT:
         return block
+    if isinstance(block.get("text"), str):
+        return _text(_headed(block["text"]))
     return _text(f"[{block.get('type')}: {size:,} bytes, kept on the machine]")
 
 
-def _stub_if_huge(value: Any) -> Any:
-    size = len(value) if isinstance(value, msgspec.Raw) else len(jsonrpc.encode(value))
-    return value if size <= VALUE_LIMIT else {"shortened": True, "bytes": size}
+def _shortened(value: Any) -> Any:
+    """Shorten a value over the limit: its texts first, then it gives way to its length."""
+    size = _size(value)
+    if size <= VALUE_LIMIT:
+        return value
+    short = _with_heads(jsonrpc.value(value) if isinstance(value, msgspec.Raw) else value)
+    return short if _size(short) <= VALUE_LIMIT else {"shortened": True, "bytes": size}
+
+
+def _within(update: Payload, limit: int) -> Payload:
+    """Shorten whatever else makes an update longer than a limit; types stay what they are."""
+    if _size(update) <= limit:
+        return update
+    short: Payload = _with_heads(update)
+    if _size(short) <= limit:
+        return short
+    return {k: v if _size(v) <= VALUE_LIMIT else type(v)() for k, v in short.items()}
+
+
+def _with_heads(value: Any) -> Any:
+    """Give a value whose long texts are cut to their beginnings."""
+    if isinstance(value, str):
+        return _headed(value) if len(value) > HEAD_LENGTH else value
+    if isinstance(value, dict):
+        return {name: _with_heads(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [_with_heads(child) for child in value]
+    return value
+
+
+def _headed(text: str) -> str:
+    """Give a text's beginning and its length."""
+    if len(text) <= HEAD_LENGTH:
+        return text
+    size = len(text.encode(errors="replace"))
+    return f"{text[:HEAD_LENGTH]}…\n[{size:,} bytes in all, kept on the machine]"
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, msgspec.Raw) else len(jsonrpc.encode(value))
 
 
 def _meta(raw: msgspec.Raw | None) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import platform
 import secrets
 import socket
@@ -13,10 +14,11 @@ import msgspec
 
 from agent_side.folder import StateFolder
 from agent_side.host import Host
-from agent_side.journal import Journal
+from agent_side.journal import Journal, SessionJournal
 from agent_side.log import Log
 from agent_side.mailbox import Mailbox
 from agent_side.orders import Orders
+from agent_side.outbox import too_big
 from agent_side.policy import Policy
 from agent_side.sessions import Session
 from agent_side.status import Status, now_ms
@@ -38,7 +40,8 @@ from bridge.protocol.uplink import (
 )
 
 PAGE_ENTRIES = 500  # of one answer to uplink/history
-PAGE_BYTES = 4 << 20
+PAGE_BYTES = 256 << 10  # of one answer, that entries which wait behind it do not wait long
+PIECE_BYTES = 128 << 10  # of an entry's text, which may double when it is written as a string
 
 
 @dataclass(frozen=True)
@@ -175,21 +178,25 @@ class Envoy:
         self._of.status.watch(presence)
 
     def history(self, params: Payload) -> Payload:
-        """Give a page of a session's journal: ``{sessionId, before?, limit?, full?}``."""
+        """Give a page of a session's journal, or a piece of one entry in full.
+
+        ``{sessionId, before?, limit?}`` or ``{sessionId, at, offset?, limit?}``. Raises
+        InvalidParams, NotFound.
+        """
         session_id = params.get("sessionId")
-        if session_id not in self._of.journal.sessions:
+        journal = self._of.journal.sessions.get(str(session_id))
+        if journal is None:
             raise NotFound(f"no session {str(session_id)[:80]!r}")
-        before, limit = params.get("before"), params.get("limit", PAGE_ENTRIES)
-        if not isinstance(limit, int) or limit < 1:
-            raise InvalidParams("limit must be a positive number")
+        at, before = params.get("at"), params.get("before")
+        if isinstance(at, str):
+            return _piece(journal, Cursor.parse(at), _number(params, "offset", 0, least=0), params)
+        limit = min(_number(params, "limit", PAGE_ENTRIES, least=1), PAGE_ENTRIES)
         cursor = Cursor.parse(before) if isinstance(before, str) else None
-        journal = self._of.journal.sessions[session_id]
-        full = params.get("full") is True
-        page = _page(list(journal.read_before(cursor, min(limit, PAGE_ENTRIES), full=full)))
+        page = list(journal.page_before(cursor, limit, PAGE_BYTES))
         first = page[0][0] if page else None
         return {
             "sessionId": session_id,
-            "entries": [msgspec.Raw(text) for _, text in page],
+            "entries": [msgspec.Raw(_carried(str(session_id), text)) for _, text in page],
             "first": str(first) if first else None,
             "more": first is not None and first != journal.first,
         }
@@ -199,14 +206,32 @@ class Envoy:
             self.uplink.tell(method, params)
 
 
-def _page(entries: list[tuple[Cursor, bytes]]) -> list[tuple[Cursor, bytes]]:
-    """Keep the newest entries that fit into one message, at least one."""
-    size = 0
-    for position in range(len(entries) - 1, -1, -1):
-        size += len(entries[position][1])
-        if size > PAGE_BYTES:
-            return entries[position + 1 :] or entries[-1:]
-    return entries
+def _carried(session_id: str, text: bytes) -> bytes:
+    """Give an entry, or what takes its place when no frame can be sure to carry it."""
+    return text if len(text) <= uplink.WINDOW_BYTES else too_big(session_id, text)
+
+
+def _piece(journal: SessionJournal, cursor: Cursor, offset: int, params: Payload) -> Payload:
+    """Give a part of an entry's whole text that begins and ends between two characters."""
+    length = min(_number(params, "limit", PIECE_BYTES, least=4), PIECE_BYTES)
+    found = journal.piece(cursor, offset, length)
+    if found is None:
+        raise NotFound(f"no entry {cursor} in the journal")
+    part, size = found
+    try:
+        text, used = codecs.utf_8_decode(part, "strict", offset + len(part) >= size)
+    except UnicodeDecodeError:
+        raise InvalidParams(f"offset {offset} lies within a character") from None
+    end = offset + used
+    following = end if end < size else None
+    return {"at": str(cursor), "offset": offset, "size": size, "text": text, "next": following}
+
+
+def _number(params: Payload, name: str, default: int, *, least: int) -> int:
+    given = params.get(name, default)
+    if type(given) is not int or given < least:
+        raise InvalidParams(f"{name} must be a whole number from {least} on")
+    return given
 
 
 def _system() -> str:

@@ -24,6 +24,7 @@ from bridge.protocol.errors import BridgeError
 
 OPEN_FILES = 64  # kept open; a machine may have thousands of sessions
 PRIVATE = 0o600
+FULL_AT = len(b'{"full":')  # where the whole entry begins in the line of a shortened one
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class SessionJournal:
         self.last = START
         self._offsets = array("Q")
         self._sizes = array("L")
+        self._fulls: dict[int, int] = {}  # the whole length of entries that were shortened
         self._epochs: list[int] = []
         self._firsts: list[int] = []  # the position of each epoch's first entry
         self._unwritten: list[bytes] = []
@@ -84,6 +86,8 @@ class SessionJournal:
     def append(self, cursor: Cursor, sent: bytes, full: bytes | None = None) -> None:
         """Add the next entry; it is on its way to the disk after ``flush``."""
         line = sent if full is None else _both(full, sent)
+        if full is not None:
+            self._fulls[len(self._offsets)] = len(full)
         self._index(cursor, line)
         self._queue(line)
 
@@ -130,7 +134,39 @@ class SessionJournal:
         stop = len(self._offsets) if cursor is None else self._position_at(cursor)
         return self._read(max(0, stop - count), stop, full=full)
 
+    def page_before(
+        self, cursor: Cursor | None, count: int, size: int
+    ) -> Iterator[tuple[Cursor, bytes]]:
+        """Give entries right before a cursor, as sent: at most so many of them and so many bytes.
+
+        There is always one, however large, unless the cursor is the first.
+        """
+        start = stop = len(self._offsets) if cursor is None else self._position_at(cursor)
+        while start > max(0, stop - count):
+            size -= self._sent_size(start - 1)
+            if size < 0 and start < stop:
+                break
+            start -= 1
+        return self._read(start, stop, full=False)
+
+    def piece(self, cursor: Cursor, offset: int, length: int) -> tuple[bytes, int] | None:
+        """Give bytes of one entry as it was before any shortening, and its size; None: unknown."""
+        position = self._position_after(cursor) - 1
+        if position < 0 or self._cursor_at(position) != cursor:
+            return None
+        self.flush()
+        whole = self._fulls.get(position)
+        start = self._offsets[position] + (0 if whole is None else FULL_AT)
+        whole = self._sizes[position] if whole is None else whole
+        os.lseek(self._open(), start + offset, os.SEEK_SET)
+        return os.read(self._open(), max(0, min(length, whole - offset))), whole
+
     # The index.
+
+    def _sent_size(self, position: int) -> int:
+        whole = self._fulls.get(position)
+        size = self._sizes[position]
+        return size if whole is None else size - whole - FULL_AT
 
     def _read(self, start: int, stop: int, *, full: bool) -> Iterator[tuple[Cursor, bytes]]:
         self.flush()
@@ -200,6 +236,8 @@ class SessionJournal:
             return False
         if not self.last.is_followed_by(envelope.cursor):
             return False
+        if text is not line:
+            self._fulls[len(self._offsets)] = len(text)
         self._index(envelope.cursor, line)
         on_entry(text, envelope)
         return True

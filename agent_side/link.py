@@ -80,6 +80,8 @@ class Link:
         self._outbox = outbox
         self._status = status
         self._control: deque[bytes] = deque()  # before any entry: a ping never waits for text
+        self._pages: deque[bytes] = deque()  # of history, each before or behind one entry
+        self._page_is_next = True
         self._wake = asyncio.Event()
         self._heard_at = time.monotonic()
         self._pings: dict[int, float] = {}
@@ -146,7 +148,14 @@ class Link:
                 self._settled.set()
 
     def _next(self) -> bytes | None:
-        return self._control.popleft() if self._control else self._outbox.next()
+        if self._control:
+            return self._control.popleft()
+        if self._pages and self._page_is_next:
+            self._page_is_next = False
+            return self._pages.popleft()
+        self._page_is_next = True
+        text = self._outbox.next()
+        return self._pages.popleft() if text is None and self._pages else text
 
     # Hearing.
 
@@ -187,7 +196,7 @@ class Link:
             if request.method != uplink.HISTORY:
                 raise MethodNotFound(f"{request.method[:80]!r} is not known here")
             page = self._party.history(jsonrpc.payload(request.params))
-            self._control.append(jsonrpc.result(request.id, page))
+            self._pages.append(jsonrpc.result(request.id, page))
         except BridgeError as error:
             self._control.append(jsonrpc.error(request.id, error))
         self._wake.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -61,6 +62,7 @@ class Log:
         self._journal = journal
         self._deliver = deliver
         self._on_fault = on_fault
+        self._host = socket.gethostname()
         self.delivered: dict[str, Cursor] = {}  # per session, in this process
         self._waiting: deque[Written | Callable[[], None]] = deque()
         self._broken = False  # what is not on disk is shown to nobody
@@ -83,7 +85,9 @@ class Log:
         text = _stamped(session_id, draft, meta, draft.fields, draft.agent_meta)
         sent = text
         if draft.short_fields is not None:
-            sent = _stamped(session_id, draft, meta, draft.short_fields, draft.short_meta)
+            kept = entry.Full(len(text), self._host)
+            short = msgspec.structs.replace(meta, full=kept)
+            sent = _stamped(session_id, draft, short, draft.short_fields, draft.short_meta)
         self._journal.append(session_id, cursor, sent, None if sent is text else text)
         self._queue(Written(session_id, cursor, text, sent))
         return cursor

@@ -141,5 +141,6 @@ def too_big(session_id: str, text: bytes) -> bytes:
     """Give the entry that takes the place of one no frame can carry, with the same number."""
     meta = entry.read(text).meta
     said = Draft(method=entry.GAP, fields={"count": 1, "bytes": len(text), "reason": "too_big"})
-    bare = entry.Meta(meta.epoch, meta.seq, at=meta.at, prev=meta.prev)
+    kept = meta.full or entry.Full(len(text))
+    bare = entry.Meta(meta.epoch, meta.seq, at=meta.at, prev=meta.prev, full=kept)
     return entry.stamp(said.method, session_id, bare, said.fields)

@@ -31,7 +31,7 @@ AHEAD_MS = 24 * 3600 * 1000  # a clock may be wrong by a day, not by more
 SESSIONS_TURN_MS = 3600 * 1000  # how often a living claim extends its sessions' lives
 DEFAULT_AGE_SECONDS = 14 * 24 * 3600
 _SEEN = ("connected_at", "last_seen", "lease_until", "closed_at", "close_reason")
-_FIELDS = (*_SEEN, "card", "connector", "epoch")
+_FIELDS = (*_SEEN, "card", "connector", "epoch", "node")
 _BATCH = 500
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class AgentRecord(msgspec.Struct, frozen=True):
     connector: ConnectorCard
     epoch: int
     attachment: Attachment
+    node: str = ""  # the relay process that its uplink was last on
 
     @property
     def id(self) -> str:
@@ -284,7 +285,7 @@ def _reason(text: bytes | None) -> Reason:
 
 
 def _record(fields: Sequence[Any], now: int) -> AgentRecord | None:
-    *seen, card, connector, epoch = fields
+    *seen, card, connector, epoch, node = fields
     if card is None:
         return None
     described = msgspec.json.decode(card, type=AgentCard)
@@ -293,6 +294,7 @@ def _record(fields: Sequence[Any], now: int) -> AgentRecord | None:
         msgspec.json.decode(connector, type=ConnectorCard),
         int(epoch),
         attachment.reduce(msgspec.structs.replace(seen_of(seen), agent_alive=described.alive), now),
+        (node or b"").decode(),
     )
 
 

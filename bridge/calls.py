@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bridge.agents import attachment_json
+from bridge.history import PAGE_LIMIT
 from bridge.mail import message_for
 from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.attachment import State
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 NEW_SECONDS = 60.0  # for an agent to open a session
 MAIL_LIFE_MS = 600_000  # a prompt to an agent that is away is refused after this
+HISTORY_ENTRIES = 200  # of a page, unless the client says how many
 _CAPABILITIES = ("image", "audio", "embeddedContext")
 
 Call: TypeAlias = Callable[["Dashboard", Id, Payload], Awaitable[Payload | None]]
@@ -183,6 +185,23 @@ async def _resume(dashboard: Dashboard, request: Id, params: Payload) -> Payload
     await dashboard.attach(record.session_id, after)
     await dashboard.ask_open(record.session_id)
     return None
+
+
+async def _history(dashboard: Dashboard, request: Id, params: Payload) -> None:
+    record = await _session(dashboard, params)
+    before = params.get("before")
+    cursor = Cursor.parse(before) if isinstance(before, str) else None
+    limit = _number(params, "limit", HISTORY_ENTRIES, range(1, PAGE_LIMIT + 1))
+    page = dashboard.relay.history.before(dashboard.identity.tenant, record, cursor, limit)
+    dashboard.aside(request, page)
+
+
+async def _entry(dashboard: Dashboard, request: Id, params: Payload) -> None:
+    record, at = await _session(dashboard, params), Cursor.parse(_text(params, "at"))
+    offset = _number(params, "offset", 0, range(1 << 62))
+    limit = _number(params, "limit", 0, range(1 << 62)) or None
+    piece = dashboard.relay.history.piece(dashboard.identity.tenant, record, at, offset, limit)
+    dashboard.aside(request, piece)
 
 
 async def _close(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
@@ -347,6 +366,13 @@ def _text(params: Payload, name: str) -> str:
     return value
 
 
+def _number(params: Payload, name: str, default: int, allowed: range) -> int:
+    value = params.get(name, default)
+    if type(value) is not int or value not in allowed:
+        raise InvalidParams(f"{name} must be a whole number from {allowed[0]} to {allowed[-1]}")
+    return value
+
+
 def _mail_id(named: Payload) -> str:
     given = named.get("mailId")
     return given if isinstance(given, str) else f"m-{secrets.token_hex(12)}"
@@ -358,6 +384,8 @@ _CALLS: dict[str, Call] = {
     acp.LOAD: _load,
     acp.RESUME: _resume,
     acp.CLOSE: _close,
+    acp.HISTORY: _history,
+    acp.ENTRY: _entry,
     acp.NEW: _new,
     acp.PROMPT: _prompt,
     acp.CANCEL: _cancel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 INITIALIZE_SECONDS = 10.0
 MAX_REQUESTS = 500  # of one client, not yet answered
+ASIDE_AT_ONCE = 8  # pages of history, of one client
 MAX_SESSIONS = 2_000  # that one client may watch
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Dashboard:
         self._errands = Errands(relay.tasks, f"dashboard of {identity.subject}")
         self._greeted = False
         self._is_over = False
+        self._aside = 0  # answers that come from afar
         self._stop_listening: Callable[[], None] | None = None
         self._stop_watching = relay.identities.watch(identity.token_id, self.revoke)
         socket.expect_within(INITIALIZE_SECONDS)
@@ -175,6 +177,22 @@ class Dashboard:
     def later(self, work: Callable[[], Any]) -> None:
         """Do this in order with what the client asks."""
         self._errands.add(work)
+
+    def aside(self, request: Id, work: Coroutine[Any, Any, bytes]) -> None:
+        """Answer with what comes from afar, without holding up what else is asked."""
+        if self._aside >= ASIDE_AT_ONCE:
+            work.close()
+            raise Overloaded(f"{ASIDE_AT_ONCE} pages are on their way; wait for one")
+        self._aside += 1
+        self.relay.tasks.start("a page of history", self._answer_aside(request, work))
+
+    async def _answer_aside(self, request: Id, work: Coroutine[Any, Any, bytes]) -> None:
+        try:
+            self.answer(request, msgspec.Raw(await work))
+        except BridgeError as error:
+            self.refuse(request, error)
+        finally:
+            self._aside -= 1
 
     async def attach(self, session_id: str, after: Cursor, *, history: bool = True) -> None:
         """Show a session from a cursor on; raises Overloaded, StoreUnavailable."""

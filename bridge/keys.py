@@ -22,6 +22,7 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:presence:<session>``        hash: node → end of life and watchers; a minute, renewed
 ``b:{t}:changes``                   stream of notices, about 1,000; 24 hours
 ``b:{t}:audit``                     stream of decisions and ends; cut at 400 days of age
+``b:{t}:post:<node>``               stream of what processes ask each other, 128; 60 seconds
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
 ``b:{t}:fence``                     written before replicas are waited for; a minute
 ``b:probe:<n>``                     written by the check of each master; a minute
@@ -46,9 +47,9 @@ _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
     r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|fence)"
-    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions)"
+    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post)"
     r":[A-Za-z0-9_.-]{1,64}"
-    r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail):[A-Za-z0-9_.-]{1,64})"
+    r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
     r"|b:(?P<secret>link|cookie|ticket):[0-9a-f]{64}"
     r"|b:(?P<probe>probe):[0-9]{1,5}",
@@ -180,6 +181,11 @@ def watch(stream: str) -> str:
     """Name the hash of the nodes that watch a tenant's stream."""
     tagged, rest = stream.split("}:", 1)
     return f"{tagged}}}:watch:{rest}"
+
+
+def post(tenant: str, node: str) -> str:
+    """Name the stream of what other processes ask of a node for a tenant, and answer it."""
+    return _named(tenant, "post", node, "node")
 
 
 def inbox(node: str) -> str:

@@ -15,9 +15,11 @@ from bridge.bulletin import Bulletin
 from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
 from bridge.embedded import EmbeddedValkey
+from bridge.history import History
 from bridge.hub import Hub, HubLimits
 from bridge.identity import Identities
 from bridge.inbox import Inbox
+from bridge.journals import Journals
 from bridge.log import Log, LogLimits
 from bridge.login import Logins
 from bridge.mail import Mailbox
@@ -53,6 +55,8 @@ class Relay:
     inbox: Inbox
     log: Log
     hub: Hub
+    journals: Journals
+    history: History
     sessions: Sessions
     agents: Agents
     round_trips: RoundTrips
@@ -122,7 +126,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     agents = Agents(store, inbox, age_seconds=settings.log_age_seconds)
     sessions = Sessions(store, inbox, age_seconds=settings.log_age_seconds)
     round_trips, presence = RoundTrips(store, inbox), Presence(store, inbox)
-    dashboards = Dashboards()
+    dashboards, uplinks, tasks = Dashboards(), Uplinks(), Tasks()
+    journals = Journals(store, inbox, agents, uplinks, tasks)
     return Relay(
         settings=settings,
         node=node,
@@ -130,13 +135,15 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         inbox=inbox,
         log=log,
         hub=Hub(log, inbox, HubLimits(buffered_bytes=settings.subscriber_bytes)),
+        journals=journals,
+        history=History(log, journals),
         sessions=sessions,
         agents=agents,
         round_trips=round_trips,
         mailbox=Mailbox(store, inbox),
         changes=ChangeFeed(store, inbox),
         presence=presence,
-        uplinks=Uplinks(),
+        uplinks=uplinks,
         dashboards=dashboards,
         bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence),
         tokens=tokens,
@@ -145,7 +152,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         origins=Origins(settings),
         metrics=_metrics(streams),
         streams=streams,
-        tasks=Tasks(),
+        tasks=tasks,
     )
 
 

@@ -21,6 +21,7 @@ from bridge.changes import Change
 from bridge.errands import Errands, Work
 from bridge.identity import Identity
 from bridge.inbox import Entries, Followed
+from bridge.inquiries import Inquiries
 from bridge.mail import parse_mail
 from bridge.outage import Outage
 from bridge.places import Places
@@ -37,6 +38,7 @@ from bridge.protocol.errors import (
     Replaced,
     StoreUnavailable,
 )
+from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import AgentCard, Hello, HelloResult, SessionCard
 from bridge.websocket import Socket
 
@@ -70,6 +72,7 @@ class Uplink:
         self._followed: list[Followed] = []
         self._listening: Callable[[], None] | None = None
         self._renewed_at = asyncio.get_running_loop().time()
+        self._inquiries = Inquiries(socket)
         self._pings = 0
         self._pinged_at = 0.0
         self._reason: Reason | None = None
@@ -104,6 +107,9 @@ class Uplink:
         self._is_over = True
         self._stop_watching()
         self._relay.uplinks.remove(self)
+        self._inquiries.end()
+        if self._welcomed:
+            self._relay.journals.stop_listening(self.identity.tenant)
         for followed in self._followed:
             followed.stop()
         if self._listening is not None:
@@ -184,6 +190,7 @@ class Uplink:
         for claim in self._claims.values():
             self._follow_mail(claim, hello.mail.journaled)
         self._welcomed = True
+        self._relay.journals.listen(self.identity.tenant)
         early, self._early = self._early, []
         if early:
             self.received(early)
@@ -230,7 +237,8 @@ class Uplink:
 
     def _take(self, message: jsonrpc.Message) -> None:
         if isinstance(message, jsonrpc.Response):
-            return  # nothing is asked of a connector yet
+            self._inquiries.answered(message)
+            return
         if message.method == uplink.PING:
             self._tell(uplink.PONG, message.params)
         elif message.method == uplink.PONG:
@@ -299,6 +307,16 @@ class Uplink:
         if claim is None:
             raise NotFound(f"agent {agent!r:.80} is not claimed on this uplink")
         return claim
+
+    # What a connector is asked for.
+
+    def holds(self, agent: str) -> bool:
+        """Whether this connector speaks for an agent."""
+        return self._welcomed and not self._is_over and agent in self._claims
+
+    async def ask(self, params: Payload) -> msgspec.Raw:
+        """Give the connector's answer to ``uplink/history``; raises BridgeError."""
+        return await self._inquiries.ask(uplink.HISTORY, params)
 
     # Down.
 

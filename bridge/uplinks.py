@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
+from bridge.protocol.errors import AgentUnavailable
+from bridge.protocol.jsonrpc import Payload
 from bridge.uplink import Uplink
 
 TICK_SECONDS = 1.0
@@ -27,6 +31,13 @@ class Uplinks:
     def remove(self, one: Uplink) -> None:
         """Forget one."""
         self._all.discard(one)
+
+    async def ask(self, tenant: str, agent: str, params: Payload) -> msgspec.Raw:
+        """Ask for what an agent's connector keeps; raises BridgeError, TimeoutError never."""
+        for one in tuple(self._all):
+            if one.identity.tenant == tenant and one.holds(agent):
+                return await one.ask(params)
+        raise AgentUnavailable(f"the connector of agent {agent!r} is not here any more")
 
     async def run(self) -> None:
         """Keep claims, pings and ends of tokens, once a second for all of them."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Response
 
 from bridge.endpoints import SIGNED_IN, Approver, Operator, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
-from bridge.log import Log
+from bridge.history import PAGE_LIMIT
 from bridge.mail import message_for
-from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.cursor import Cursor
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
-
-PAGE_LIMIT = 1000  # entries of one page of a log
 
 SessionId = Annotated[str, Path(alias="id", description="the session's public id")]
 RoundTripId = Annotated[str, Path(alias="id", description="the question's id")]
@@ -65,7 +62,7 @@ async def session(relay: TheRelay, viewer: Viewer, session_id: SessionId) -> Pay
 @router.get(
     "/sessions/{id}/log",
     response_class=Response,
-    responses={200: {"model": shapes.LogPage}, **_MISSING},
+    responses={200: {"model": shapes.LogPage}, 409: shapes.AWAY, **_MISSING},
 )
 async def log(
     relay: TheRelay,
@@ -78,13 +75,34 @@ async def log(
     """Give a page of a session's log: the newest one unless a cursor is named."""
     if before is not None and after is not None:
         raise InvalidParams("name before or after, not both")
-    await relay.sessions.get(viewer.tenant, session_id)  # raises NotFound
-    held = _Held(relay.log, viewer.tenant, session_id)
+    record = await relay.sessions.get(viewer.tenant, session_id)
+    history = relay.history
     if after is not None:
-        page = await held.after(Cursor.parse(after), limit)
+        page = await history.after(viewer.tenant, session_id, Cursor.parse(after), limit)
     else:
-        page = await held.before(Cursor.parse(before) if before else None, limit)
+        start = Cursor.parse(before) if before else None
+        page = await history.before(viewer.tenant, record, start, limit)
     return Response(page, media_type="application/json")
+
+
+@router.get(
+    "/sessions/{id}/log/{cursor}",
+    response_class=Response,
+    responses={200: {"model": shapes.Piece}, 409: shapes.AWAY, **_MISSING},
+)
+async def entry(
+    relay: TheRelay,
+    viewer: Viewer,
+    session_id: SessionId,
+    cursor: Annotated[str, Path(description="the entry's cursor")],
+    offset: Annotated[int, Query(ge=0, description="where the piece begins, in bytes")] = 0,
+    limit: Annotated[int | None, Query(ge=4, description="its most bytes")] = None,
+) -> Response:
+    """Give a piece of an entry in full, as its connector keeps it."""
+    record = await relay.sessions.get(viewer.tenant, session_id)
+    at = Cursor.parse(cursor)
+    piece = await relay.history.piece(viewer.tenant, record, at, offset, limit)
+    return Response(bytes(piece), media_type="application/json")
 
 
 @router.post(
@@ -142,31 +160,3 @@ async def decide(
     decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin)
     relay.metrics.count("decisions_total", state=decided.state.value)
     return decided.as_json()
-
-
-class _Held:
-    """A session's log as pages of JSON, entries byte for byte as they are stored."""
-
-    def __init__(self, log: Log, tenant: str, session_id: str) -> None:
-        self._log = log
-        self._place = (tenant, session_id)
-
-    async def after(self, cursor: Cursor, limit: int) -> bytes:
-        entries = await self._log.read(*self._place, cursor, limit)
-        last = await self._log.last(*self._place)
-        return await self._page(entries, last, more=bool(entries) and entries[-1][0] < last)
-
-    async def before(self, cursor: Cursor | None, limit: int) -> bytes:
-        entries = await self._log.read_before(*self._place, cursor, limit)
-        last = await self._log.last(*self._place)
-        return await self._page(entries, last, more=None)
-
-    async def _page(
-        self, entries: list[tuple[Cursor, bytes]], last: Cursor, *, more: bool | None
-    ) -> bytes:
-        first = await self._log.first(*self._place)
-        if more is None:
-            more = bool(entries) and entries[0][0] > (first or START)
-        facts = {"first": None if first is None else str(first), "last": str(last), "more": more}
-        joined = b",".join(text for _, text in entries)
-        return b'{"entries":[' + joined + b"]," + msgspec.json.encode(facts)[1:]

@@ -78,9 +78,19 @@ class LogPage(Shape):
     """A page of a session's log, the oldest entry first."""
 
     entries: list[dict[str, Any]]
-    first: str | None = Field(default=None, description="the oldest entry that is held")
-    last: str = Field(description="the newest entry that is held; 0:0 when there is none")
+    first: str | None = Field(default=None, description="the oldest entry that the relay holds")
+    last: str = Field(description="the newest entry that the relay holds; 0:0 when there is none")
     more: bool = Field(description="whether there is more in the direction that was asked for")
+
+
+class Piece(Shape):
+    """A part of an entry's whole text; the parts joined are the entry."""
+
+    at: str = Field(description="the entry's cursor")
+    offset: int = Field(description="where the part begins, in bytes")
+    size: int = Field(description="how long the whole is, in bytes")
+    text: str
+    next: int | None = Field(default=None, description="where the following part begins")
 
 
 class By(Shape):
@@ -226,5 +236,6 @@ class Failure(BaseModel):
     error: ErrorDetail
 
 
+AWAY = {"model": Failure, "description": "the connector that keeps it is away"}
 Answers = dict[int | str, dict[str, Any]]
 ANY_FAILURE: Answers = {"default": {"model": Failure, "description": "any other failure"}}

@@ -22,6 +22,8 @@ SET_MODEL = "session/set_model"
 SET_CONFIG_OPTION = "session/set_config_option"
 CANCEL_REQUEST = "$/cancel_request"
 DECIDE = "_bridge/decide"
+HISTORY = "_bridge/history"
+ENTRY = "_bridge/entry"
 STATUS = "_bridge/status"
 STATUS_ALIASES = frozenset({STATUS, "session/bridgeStatus", "_ferret/bridgeStatus"})
 OURS = ("_bridge/", "uplink/")  # from an agent such methods are forged
@@ -55,6 +57,8 @@ NEEDED_ROLE = {
     "_bridge/sessions": Role.VIEWER,
     "_bridge/round_trips": Role.VIEWER,
     "_bridge/watch": Role.VIEWER,
+    HISTORY: Role.VIEWER,
+    ENTRY: Role.VIEWER,
     "_bridge/visible": Role.VIEWER,
     "_bridge/token": Role.VIEWER,
     **dict.fromkeys(STATUS_ALIASES, Role.VIEWER),

@@ -47,6 +47,13 @@ class RoundTrip(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     expires_at: str | None = None  # ISO 8601, UTC
 
 
+class Full(msgspec.Struct, frozen=True):
+    """How large an entry is that was shortened for the way, and which machine keeps all of it."""
+
+    bytes: int
+    host: str = ""
+
+
 class Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The stamp of one entry."""
 
@@ -57,6 +64,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     round_trip: RoundTrip | None = None
     prev: str | None = None  # the cursor before the first entry of an epoch
     mail_id: str | None = None
+    full: Full | None = None  # the entry is a short form; the whole is asked for by its cursor
 
 
 class _MetaHolder(msgspec.Struct, frozen=True):

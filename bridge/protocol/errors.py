@@ -149,3 +149,20 @@ class MessageTooBig(BridgeError):
     """The message is larger than the limit."""
 
     code, status, close_code, reason = -32016, 413, 1009, "message_too_big"
+
+
+def read(error: dict[str, Any]) -> BridgeError:
+    """Give the error that a JSON-RPC error object of the other program stands for."""
+    found = error.get("data")
+    data = dict(found) if isinstance(found, dict) else {}
+    reason = data.pop("reason", None)
+    kind = _kinds(BridgeError).get(str(reason), InternalError)
+    return kind(str(error.get("message", "it was refused")), **{str(k): v for k, v in data.items()})
+
+
+def _kinds(of: type[BridgeError]) -> dict[str, type[BridgeError]]:
+    """Give the errors of this table by their reasons."""
+    found = {one.reason: one for one in of.__subclasses__() if one.__module__ == __name__}
+    for one in tuple(found.values()):
+        found |= _kinds(one)
+    return found

@@ -5,10 +5,17 @@ import json
 import msgspec
 import pytest
 
-from agent_side.agent_text import VALUE_LIMIT, clean, shortened_update
+from agent_side.agent_text import (
+    FIELD_LIMIT,
+    HEAD_LENGTH,
+    VALUE_LIMIT,
+    clean,
+    shortened_update,
+)
 from bridge.protocol import jsonrpc
 
 BIG = "x" * (VALUE_LIMIT + 1)
+HEADED = f"{BIG[:HEAD_LENGTH]}…\n[{len(BIG):,} bytes in all, kept on the machine]"
 
 
 def cleaned(params):
@@ -54,10 +61,15 @@ def test_a_huge_output_and_meta_are_replaced_and_the_full_text_stays():
     found = cleaned({"update": update, "_meta": {"big": BIG, "small": 1}})
     assert decoded(found.fields["update"]) == update
     short = decoded(found.short["update"])
-    size = len(BIG) + 2
-    assert short["rawOutput"] == {"shortened": True, "bytes": size}
-    assert short["_meta"] == {"k": {"shortened": True, "bytes": size}, "s": 1}
-    assert decoded(found.short_meta) == {"big": {"shortened": True, "bytes": size}, "small": 1}
+    assert short["rawOutput"] == HEADED
+    assert short["_meta"] == {"k": HEADED, "s": 1}
+    assert decoded(found.short_meta) == {"big": HEADED, "small": 1}
+
+
+def test_an_output_of_too_many_small_parts_gives_way_to_its_length():
+    parts = list(range(VALUE_LIMIT))
+    size = len(jsonrpc.encode(parts))
+    assert shortened_update({"rawOutput": parts})["rawOutput"] == {"shortened": True, "bytes": size}
 
 
 def test_huge_content_becomes_a_content_of_text():
@@ -66,10 +78,35 @@ def test_huge_content_becomes_a_content_of_text():
     small = {"type": "content", "content": {"type": "text", "text": "ok"}}
     one, two, three = shortened_update({"content": [diff, text, small]})["content"]
     assert one["content"]["text"].startswith("[changes to /a: ")
-    assert two["content"]["text"].startswith("[output: ")
+    assert two["content"]["text"] == HEADED
     assert three == small
 
 
 def test_a_message_of_some_length_is_not_shortened():
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": BIG}}
-    assert decoded(cleaned({"update": update}).short["update"]) == update
+    assert cleaned({"update": update}).short is None
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x" * 2**21}},
+        {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t", "rawInput": "x" * 2**21},
+        {"sessionUpdate": "plan", "entries": [{"content": "é" * 50}] * 40_000},
+        {"sessionUpdate": "not_known", "deep": {"list": [["x" * 2**21]]}},
+    ],
+    ids=lambda update: update["sessionUpdate"],
+)
+def test_whatever_is_huge_in_an_update_its_short_form_has_the_same_types(update):
+    """B21, G02."""
+    short = decoded(cleaned({"update": update}).short["update"])
+    assert len(jsonrpc.encode(short)) <= FIELD_LIMIT
+    assert {k: type(v) for k, v in short.items()} == {k: type(v) for k, v in update.items()}
+    assert short["sessionUpdate"] == update["sessionUpdate"]
+
+
+def test_what_a_question_will_run_is_not_shortened_as_far_as_it_can_be_allowed():
+    content = [{"type": "diff", "path": "/a", "newText": BIG}]
+    call = {"toolCallId": "c", "rawInput": {"text": BIG}, "content": content, "rawOutput": BIG}
+    short = decoded(cleaned({"toolCall": call}).short["toolCall"])
+    assert short == {**call, "rawOutput": HEADED}

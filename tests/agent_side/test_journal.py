@@ -1,6 +1,9 @@
 """Logs on disk: what is written is read again, whatever the end of the file looks like."""
 
 import json
+import tempfile
+import time
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,3 +145,50 @@ def test_thousands_of_sessions_do_not_keep_their_files_open(tmp_path):
     again = Journal(tmp_path)
     again.load(lambda t, _e: seen.append(json.loads(t)))
     assert len(seen) == len(again.sessions) == OPEN_FILES * 2
+
+
+@given(st.integers(0, 12), st.integers(1, 12), st.integers(0, 3000))
+@settings(deadline=None, max_examples=60)
+def test_a_page_is_the_newest_that_fits_and_never_nothing(before, count, size):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        written = fill(path, 10, shortened={Cursor(10, 4)})
+        journal = SessionJournal(path, ignore)
+        page = list(journal.page_before(Cursor(10, before), count, size))
+        held = [each for each in written if each[0].seq < before]
+        assert page == held[len(held) - len(page) :]
+        assert bool(page) == bool(held)
+        assert len(page) <= count
+        assert len(page) <= 1 or sum(len(text) for _, text in page) <= size
+
+
+def test_pieces_of_an_entry_make_its_whole_text_also_after_opening_again(tmp_path):
+    path = tmp_path / "s.jsonl"
+    journal = SessionJournal(path, ignore)
+    full, sent = text(Cursor(10, 1), 500), text(Cursor(10, 1))
+    journal.append(Cursor(10, 1), sent, full)
+    journal.append(Cursor(10, 2), text(Cursor(10, 2)))
+    journal.flush()
+    for opened in (journal, SessionJournal(path, ignore)):
+        parts = [opened.piece(Cursor(10, 1), at, 100) for at in range(0, len(full), 100)]
+        assert b"".join(part for part, _ in parts) == full
+        assert {size for _, size in parts} == {len(full)}
+        assert opened.piece(Cursor(10, 2), 0, 10_000)[0] == text(Cursor(10, 2))
+        assert opened.piece(Cursor(10, 3), 0, 1) is opened.piece(Cursor(9, 1), 0, 1) is None
+
+
+def test_the_newest_page_costs_the_same_however_long_the_session_is(tmp_path):
+    """F07."""
+    seconds = {}
+    for count in (1_000, 200_000):
+        fill(tmp_path / f"{count}.jsonl", count)
+        journal = SessionJournal(tmp_path / f"{count}.jsonl", ignore)
+        seconds[count] = min(timed(journal) for _ in range(20))
+    print({count: f"{1000 * each:.2f} ms" for count, each in seconds.items()})
+    assert seconds[200_000] <= 2 * seconds[1_000]
+
+
+def timed(journal):
+    begun = time.perf_counter()
+    assert len(list(journal.page_before(None, 200, 1 << 20))) == 200
+    return time.perf_counter() - begun

@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import time
 from http import HTTPStatus
 
 import pytest
@@ -76,12 +77,60 @@ async def test_a_huge_output_is_shortened_on_its_way_and_given_when_asked_for(tm
         session = await relay.new_session(running.work)
         await running.prompt(session)
         await relay.until(lambda: relay.turns(session)[-1:] == ["ended"])
-        assert any("shortened" in json.dumps(m) for m in relay.messages(session))
         assert max(len(text) for _, text in relay.entries[session]) < 10_000
-        relay.request(1, wire.HISTORY, {"sessionId": session, "full": True})
-        page = (await relay.until(lambda: relay.answers.get(1)))["result"]
-        assert page["entries"] == running.entries(session)
-        assert page["more"] is False
+        (short,) = [m for m in relay.messages(session) if "full" in stamp(m)]
+        text = await full_text(relay, session, stamp(short), limit=50_000)
+        assert len(text.encode()) == stamp(short)["full"]["bytes"]
+        assert json.loads(text) in running.entries(session)
+
+
+@pytest.mark.parametrize("size", [3 << 20, 48 << 20])
+async def test_no_line_of_an_agent_is_too_long_for_the_connection(tmp_path, size):
+    """B21."""
+    huge = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "rawOutput": "é" + "x" * size}
+    steps = [{"update": huge}, {"chunks": 1}]
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=[steps]) as running:
+        session = await relay.new_session(running.work)
+        await running.prompt(session)
+        await relay.until(lambda: relay.turns(session)[-1:] == ["ended"])
+        (short,) = [m for m in relay.messages(session) if "full" in stamp(m)]
+        whole = stamp(short)["full"]["bytes"]
+        begun = time.perf_counter()
+        piece = await ask_history(relay, session, at=cursor(stamp(short)), offset=whole - 100_001)
+        print(f"a line of {whole:,} bytes: its last piece in {time.perf_counter() - begun:.3f} s")
+        assert (piece["size"], piece["next"]) == (whole, None)
+        assert len(relay.hellos) == 1
+        assert relay.repeats == 0
+
+
+async def test_a_piece_of_what_is_not_there_is_refused(tmp_path):
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay) as running:
+        session = await relay.new_session(running.work)
+        await running.prompt(session)
+        await relay.until(lambda: relay.turns(session)[-1:] == ["ended"])
+        last = cursor(stamp(relay.messages(session)[-1]))
+        for wrong in ({"at": "1:1"}, {"at": last, "offset": -1}, {"at": last, "limit": "x"}):
+            relay.request(4, wire.HISTORY, {"sessionId": session, **wrong})
+            assert "error" in await relay.until(lambda: relay.answers.pop(4, None))
+
+
+async def ask_history(relay, session, **params):
+    relay.request(9, wire.HISTORY, {"sessionId": session, **params})
+    return (await relay.until(lambda: relay.answers.pop(9, None)))["result"]
+
+
+async def full_text(relay, session, meta, **params):
+    """Ask for an entry piece by piece."""
+    text, offset = "", 0
+    while offset is not None:
+        piece = await ask_history(relay, session, at=cursor(meta), offset=offset, **params)
+        text += piece["text"]
+        offset = piece["next"]
+    return text
+
+
+def cursor(meta):
+    return f"{meta['epoch']}:{meta['seq']}"
 
 
 async def test_older_pages_of_the_journal_are_given(tmp_path):

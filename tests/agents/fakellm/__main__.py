@@ -92,7 +92,7 @@ def main():
     options = parser.parse_args()
     app = make_app(Script(json.loads(options.script), options.log))
     listener = socket.create_server(("127.0.0.1", 0))
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 
 

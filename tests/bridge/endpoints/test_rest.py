@@ -264,6 +264,7 @@ async def test_every_endpoint_is_in_the_table_of_roles(served):
     }
     elsewhere = {
         ("GET", "/api/sessions/{id}/events"),
+        ("GET", "/api/sessions/{id}/log/{cursor}"),
         ("POST", "/api/sign-in"),
         ("POST", "/api/sign-out"),
         ("POST", "/api/ticket"),

@@ -1,0 +1,82 @@
+"""A session's history in pages: from the log, and what the log has no more from its connector.
+
+Entries are given byte for byte. An entry that was shortened on its way is given in full in pieces.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridge.journals import Journals
+from bridge.log import Log
+from bridge.protocol import entry
+from bridge.protocol.cursor import START, Cursor
+from bridge.protocol.jsonrpc import Payload
+from bridge.sessions import SessionRecord
+
+PAGE_LIMIT = 1000  # entries of one page
+
+
+class _JournalPage(msgspec.Struct):
+    entries: msgspec.Raw
+    more: bool
+
+
+class History:
+    """What has been said in the sessions, as far back as anybody keeps it."""
+
+    def __init__(self, log: Log, journals: Journals) -> None:
+        """Read here first, then ask the connectors."""
+        self._log = log
+        self._journals = journals
+
+    async def after(self, tenant: str, session_id: str, cursor: Cursor, limit: int) -> bytes:
+        """Give a page of what the log has after a cursor."""
+        entries = await self._log.read(tenant, session_id, cursor, limit)
+        last = await self._log.last(tenant, session_id)
+        more = bool(entries) and entries[-1][0] < last
+        return await self._page(tenant, session_id, _joined(entries), last, more=more)
+
+    async def before(
+        self, tenant: str, record: SessionRecord, cursor: Cursor | None, limit: int
+    ) -> bytes:
+        """Give the page right before a cursor, the newest without one; raises AgentUnavailable."""
+        session_id = record.session_id
+        entries = await self._log.read_before(tenant, session_id, cursor, limit)
+        last = await self._log.last(tenant, session_id)
+        if entries:
+            more = not _begins_session(entries[0][1])
+            return await self._page(tenant, session_id, _joined(entries), last, more=more)
+        if last == START:
+            return await self._page(tenant, session_id, b"[]", last, more=False)
+        asked = {"sessionId": session_id, "limit": limit}
+        if cursor is not None:
+            asked["before"] = str(cursor)
+        answer = await self._journals.ask(tenant, record.agent, asked)
+        page = msgspec.json.decode(answer, type=_JournalPage)
+        return await self._page(tenant, session_id, bytes(page.entries), last, more=page.more)
+
+    async def piece(
+        self, tenant: str, record: SessionRecord, at: Cursor, offset: int, limit: int | None
+    ) -> msgspec.Raw:
+        """Give a part of an entry's whole text; raises AgentUnavailable, NotFound."""
+        asked: Payload = {"sessionId": record.session_id, "at": str(at), "offset": offset}
+        if limit is not None:
+            asked["limit"] = limit
+        return await self._journals.ask(tenant, record.agent, asked)
+
+    async def _page(
+        self, tenant: str, session_id: str, entries: bytes, last: Cursor, *, more: bool
+    ) -> bytes:
+        first = await self._log.first(tenant, session_id)
+        facts = {"first": None if first is None else str(first), "last": str(last), "more": more}
+        return b'{"entries":' + entries + b"," + msgspec.json.encode(facts)[1:]
+
+
+def _joined(entries: list[tuple[Cursor, bytes]]) -> bytes:
+    return b"[" + b",".join(text for _, text in entries) + b"]"
+
+
+def _begins_session(text: bytes) -> bool:
+    meta = entry.read(text).meta
+    return meta.seq == 1 and meta.prev in {None, str(START)}
