@@ -18,6 +18,7 @@ from redis.backoff import ExponentialBackoff, NoBackoff
 
 from bridge.address import Address, Node
 from bridge.cluster import Cluster
+from bridge.line import LineClient
 from bridge.protocol.errors import StoreUnavailable
 
 CONNECT_SECONDS = 1.0
@@ -68,10 +69,10 @@ def open_client(address: Address, bounds: Bounds) -> Any:
     if address.form == "cluster":
         return Cluster(address.nodes, partial(_node_client, address, bounds))
     if address.form == "sentinel":
-        return Redis(connection_pool=_sentinel_pool(address, bounds))
+        return LineClient(connection_pool=_sentinel_pool(address, bounds))
     options = bounds.of_pool() | bounds.of_connection(address)
     try:
-        return Redis(connection_pool=BlockingConnectionPool.from_url(address.url, **options))
+        return LineClient(connection_pool=BlockingConnectionPool.from_url(address.url, **options))
     except ValueError:  # its text may hold the password
         raise StoreUnavailable(f"{address.shown} is no Redis URL; set BRIDGE_REDIS_URL") from None
 
@@ -97,7 +98,7 @@ def _node_client(address: Address, bounds: Bounds, node: Node) -> Redis:
         **bounds.of_connection(address),
         **address.options,
     )
-    return Redis(connection_pool=pool)
+    return LineClient(connection_pool=pool)
 
 
 def _sentinel_pool(address: Address, bounds: Bounds) -> SentinelPool:
