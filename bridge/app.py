@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
 
-from bridge.endpoints import acp, docs, events, health, login, page, rest, uplink
+from bridge.endpoints import acp, audit, docs, events, health, login, page, rest, uplink
 from bridge.endpoints.body import sentence_of
 from bridge.middleware import HEADERS, AccessLog, BodyLimit, SecurityHeaders
 from bridge.protocol.errors import (
@@ -61,7 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for module in (uplink, acp, login, rest, events, health, docs):
+    for module in (uplink, acp, login, rest, audit, events, health, docs):
         app.include_router(module.router)
     app.include_router(page.router)  # serves every other path
 

@@ -1,4 +1,4 @@
-"""The command ``chimera-relay``: serve, token, link, doctor."""
+"""The command ``chimera-relay``: serve, token, link, audit, doctor."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_token(commands)
     _add_link(commands)
+    _add_audit(commands)
     doctor = commands.add_parser("doctor", help="check settings, keys, store, port and page")
     doctor.set_defaults(run=_doctor)
     return parser
@@ -110,6 +111,17 @@ def _add_link(commands: Any) -> None:
     link.set_defaults(run=_link)
     link.add_argument("--subject", default=None, help="who signs in (default: this user)")
     _add_whose(link, role_for="their role (default: admin)", role="admin")
+
+
+def _add_audit(commands: Any) -> None:
+    audit = commands.add_parser("audit", help="check or print the record of who did what")
+    audit.set_defaults(run=_audit)
+    audit.add_argument(
+        "action",
+        choices=("verify", "export"),
+        help="verify: is any record changed, removed or added; export: print all as JSON lines",
+    )
+    audit.add_argument("--tenant", default="default", help="whose (default: default)")
 
 
 def _add_whose(parser: argparse.ArgumentParser, *, role_for: str, role: str | None) -> None:
@@ -241,6 +253,26 @@ async def _make_link(settings: Settings, chosen: argparse.Namespace) -> str:
         )
     finally:
         await store.aclose()
+
+
+def _audit(chosen: argparse.Namespace) -> int:
+    settings = _settings()
+    if settings is None:
+        return WRONG_USE
+    from bridge.audit_report import export, verify
+    from bridge.protocol.errors import BridgeError, InvalidParams
+
+    try:
+        fine = asyncio.run(
+            (verify if chosen.action == "verify" else export)(settings, chosen.tenant, sys.stdout)
+        )
+    except InvalidParams as error:
+        return _wrong_use(str(error))
+    except BridgeError as error:
+        return _fault(str(error))
+    except OSError as error:
+        return _fault(_sentence(error))
+    return 0 if fine else FAULT
 
 
 def _doctor(_chosen: argparse.Namespace) -> int:

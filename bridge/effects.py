@@ -20,6 +20,8 @@ from bridge.protocol.entry import Envelope
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.round_trip import Resolved
 
+TITLE_LIMIT = 200  # characters; the record keeps the whole subject
+
 
 class Effect(NamedTuple):
     """One entry's effect; no text, no effect."""
@@ -58,6 +60,7 @@ def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> 
         "subject": asked.subject,
         "hash": asked.hash,
         "risk": asked.risk,
+        "title": _title(asked.subject),
         "option_ids": json.dumps(asked.option_ids),
         "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),
         "asked_at": str(asked_at),
@@ -109,6 +112,15 @@ def _kinds(subject: str) -> dict[str, str]:
         return {str(id_): str(kind) for id_, _, kind in options}
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError, ValueError):
         return {}
+
+
+def _title(subject: str) -> str:
+    """Give what a subject calls itself, for lists; '' if nothing."""
+    try:
+        title = msgspec.json.decode(subject)["title"]
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError):
+        return ""
+    return title[:TITLE_LIMIT] if isinstance(title, str) else ""
 
 
 def _milliseconds(text: str, what: str) -> int:

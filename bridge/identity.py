@@ -125,6 +125,11 @@ def refuse_token_in_url(connection: HTTPConnection) -> None:
         )
 
 
+def address_of(connection: HTTPConnection) -> str:
+    """Give the address a request came from; a trusted proxy's word counts."""
+    return connection.client.host if connection.client else ""
+
+
 def cookie_of(connection: HTTPConnection) -> str | None:
     """Give the sign-in cookie that counts for this connection."""
     from bridge.origins import loopback_origin

@@ -21,7 +21,9 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:agents``                    zset by last connection; pinned, pruned when read
 ``b:{t}:presence:<session>``        hash: node → end of life and watchers; a minute, renewed
 ``b:{t}:changes``                   stream of notices, about 1,000; 24 hours
-``b:{t}:audit``                     stream of decisions and ends; cut at 400 days of age
+``b:{t}:audit``                     stream of who did what; cut at 400 days of age
+``b:{t}:seals``                     stream of the audit's seals; cut at 400 days of age
+``b:{t}:audited:<id>``              string: an audit record was written; 10 minutes
 ``b:{t}:post:<node>``               stream of what processes ask each other, 128; 60 seconds
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
 ``b:{t}:fence``                     written before replicas are waited for; a minute
@@ -46,8 +48,8 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
-    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|fence)"
-    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post)"
+    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence)"
+    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
@@ -137,8 +139,18 @@ def closed_round_trips(tenant: str) -> str:
 
 
 def audit(tenant: str) -> str:
-    """Name the stream of decisions and how questions ended."""
+    """Name the stream of who did what."""
     return f"b:{{{check_tenant(tenant)}}}:audit"
+
+
+def seals(tenant: str) -> str:
+    """Name the stream of the audit's seals."""
+    return f"b:{{{check_tenant(tenant)}}}:seals"
+
+
+def audited(tenant: str, record_id: str) -> str:
+    """Name the memory of an audit record that was written."""
+    return _named(tenant, "audited", record_id, "record id")
 
 
 # Agents and their mail.

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Protocol
 
 from bridge.agents import Agents
+from bridge.audit import Audit
 from bridge.bulletin import Bulletin
 from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
@@ -61,6 +62,7 @@ class Relay:
     agents: Agents
     round_trips: RoundTrips
     mailbox: Mailbox
+    audit: Audit
     changes: ChangeFeed
     presence: Presence
     uplinks: Uplinks
@@ -91,6 +93,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
             relay.tasks.start("bulletin", relay.bulletin.run())
+            relay.tasks.start("audit", relay.audit.run())
             if embedded is not None:
                 relay.tasks.start("embedded store", embedded.keep())
             facts = {"node": relay.node, "store": store.address}
@@ -102,6 +105,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
                 with suppress(StoreUnavailable):
                     await relay.uplinks.release()
                     await relay.bulletin.tell_presence()
+                    await relay.audit.seal_all()
                 await relay.tasks.end()
         finally:
             await store.aclose()
@@ -125,7 +129,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     log = Log(store, inbox, limits)
     agents = Agents(store, inbox, age_seconds=settings.log_age_seconds)
     sessions = Sessions(store, inbox, age_seconds=settings.log_age_seconds)
-    round_trips, presence = RoundTrips(store, inbox), Presence(store, inbox)
+    audit, presence = Audit(store, tokens), Presence(store, inbox)
+    round_trips = RoundTrips(store, inbox, on_record=audit.written)
     dashboards, uplinks, tasks = Dashboards(), Uplinks(), Tasks()
     journals = Journals(store, inbox, agents, uplinks, tasks)
     return Relay(
@@ -141,6 +146,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         agents=agents,
         round_trips=round_trips,
         mailbox=Mailbox(store, inbox),
+        audit=audit,
         changes=ChangeFeed(store, inbox),
         presence=presence,
         uplinks=uplinks,

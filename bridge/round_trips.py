@@ -6,7 +6,7 @@ in one script with its audit, its mail to the agent and the notice to everybody 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -145,10 +145,13 @@ Ids: TypeAlias = list[str]
 class RoundTrips:
     """The round-trips of all tenants."""
 
-    def __init__(self, store: Store, inbox: Inbox) -> None:
-        """Decide through ``store`` and wake through ``inbox``."""
+    def __init__(
+        self, store: Store, inbox: Inbox, *, on_record: Callable[[str], None] = lambda _tenant: None
+    ) -> None:
+        """Decide through ``store``, wake through ``inbox``; told of tenants with new audit."""
         self._store = store
         self._inbox = inbox
+        self._on_record = on_record
 
     async def decide(self, tenant: str, decision: Decision, by: Origin) -> Decided:
         """Record an answer if it is the first; raises NotFound, or Overloaded on full mail."""
@@ -190,6 +193,7 @@ class RoundTrips:
         if outcome == b"full":
             raise Overloaded(f"the mail of agent {agent!r} is full; nothing was recorded")
         await self._inbox.wake_all(_streams({mail: mail_nodes, changes: changes_nodes}))
+        self._on_record(tenant)
         return Decided(
             Outcome(outcome.decode()),
             _origin(winner),

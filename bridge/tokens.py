@@ -114,6 +114,10 @@ class Tokens:
             expires_at=claims.exp * 1000,
         )
 
+    def sign(self, text: bytes) -> tuple[str, bytes]:
+        """Sign what is no token with the newest key; gives the key's id and the signature."""
+        return self._newest, self._keys[self._newest].sign(text)
+
     def public_keys(self) -> dict[str, Ed25519PublicKey]:
         """Give the keys a token may be checked with, by their id."""
         return {kid: key.public_key() for kid, key in self._keys.items()}

@@ -341,6 +341,8 @@ class Uplink:
         await self._tell_presence(list(self._places), only_watched=True)
 
     def _on_change(self, change: Change) -> None:
+        if change.kind == "roundTrip":
+            self._relay.audit.written(self.identity.tenant)  # the scripts did, at its end too
         if change.kind == "presence" and change.id in self._places:
             self._errands.add(partial(self._tell_presence, [change.id]))
 

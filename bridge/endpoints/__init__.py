@@ -42,3 +42,4 @@ def person_with(role: Role) -> Callable[..., Awaitable[Identity]]:
 Viewer: TypeAlias = Annotated[Identity, Depends(person_with(Role.VIEWER))]
 Approver: TypeAlias = Annotated[Identity, Depends(person_with(Role.APPROVER))]
 Operator: TypeAlias = Annotated[Identity, Depends(person_with(Role.OPERATOR))]
+Admin: TypeAlias = Annotated[Identity, Depends(person_with(Role.ADMIN))]

@@ -12,6 +12,7 @@ from bridge.identity import (
     LOOPBACK_COOKIE,
     SECURE_COOKIE,
     Identity,
+    address_of,
     cookie_of,
     refuse_token_in_url,
     require_own_origin,
@@ -68,6 +69,9 @@ async def sign_in(
     except AuthRequired:
         relay.metrics.count("sign_ins_total", result="refused")
         raise
+    await relay.audit.write(
+        identity.tenant, "sign_in", identity.origin, **{"from": address_of(request)}
+    )
     relay.metrics.count("sign_ins_total", result="signed_in")
     _set_cookie(response, SECURE_COOKIE if is_secure(origin) else LOOPBACK_COOKIE, secret)
     return _me(relay, identity)
@@ -80,7 +84,7 @@ async def sign_out(relay: TheRelay, request: Request) -> Response:
     secret = cookie_of(request)
     if secret is not None:
         require_own_origin(relay, request)
-        relay.identities.closed(await relay.logins.end(secret))
+        await _end_login(relay, request, secret)
     response.delete_cookie(SECURE_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
     response.delete_cookie(LOOPBACK_COOKIE, path="/", httponly=True, samesite="strict")
     return response
@@ -94,6 +98,15 @@ async def ticket(relay: TheRelay, request: Request, viewer: Viewer) -> shapes.Ti
         raise NotAllowed("a ticket is bound to a page: the request must carry its Origin")
     secret = await relay.logins.make_ticket(viewer, origin)
     return shapes.Ticket(ticket=secret, expires_in=TICKET_SECONDS)
+
+
+async def _end_login(relay: Relay, request: Request, secret: str) -> None:
+    identity = await relay.logins.find(secret)
+    relay.identities.closed(await relay.logins.end(secret))
+    if identity is not None:
+        await relay.audit.write(
+            identity.tenant, "sign_out", identity.origin, **{"from": address_of(request)}
+        )
 
 
 def _origin_for_cookie(relay: Relay, request: Request) -> str:

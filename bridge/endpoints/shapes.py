@@ -239,3 +239,31 @@ class Failure(BaseModel):
 AWAY = {"model": Failure, "description": "the connector that keeps it is away"}
 Answers = dict[int | str, dict[str, Any]]
 ANY_FAILURE: Answers = {"default": {"model": Failure, "description": "any other failure"}}
+
+
+class AuditRecord(Shape):
+    """One thing that was done; what a kind of event does not have is left out."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    at: str
+    event: str
+
+
+class AuditPage(Shape):
+    """Records, the newest first; with `next` there may be more."""
+
+    records: list[AuditRecord]
+    next: str | None = None
+
+
+class AuditFigures(Shape):
+    """How questions ended: `held` is all of them, the rest is how; unanswered ones are in none."""
+
+    held: int
+    approved: int
+    denied: int
+    by_rule: int
+    expired: int
+    median_seconds_to_decide: float | None

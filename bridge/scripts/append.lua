@@ -55,9 +55,18 @@ local function open_question(rt, effect, payload)
   tell(effect.notice)
 end
 
+-- The kind of the option, or the action, that a question was answered with; '' if with none.
+local function answered(r, end_)
+  if end_.answer == '' then return '' end
+  local answer = cjson.decode(end_.answer)
+  if r[3] ~= 'permission' then return answer.action or '' end
+  return cjson.decode(r[4])[answer.optionId] or ''
+end
+
 local function close_question(rt, effect)
   local end_ = effect.resolved
-  local r = redis.call('HMGET', rt, 'session', 'state')
+  local r = redis.call('HMGET', rt, 'session', 'state', 'kind', 'option_kinds', 'title', 'risk',
+    'hash', 'asked_at', 'decided_at')
   if r[1] ~= session or r[2] == 'closed' then return end
   redis.call('HSET', rt, 'state', 'closed', 'result', end_.result, 'reason', end_.reason,
     'closed_answer', end_.answer, 'closed_by', end_.by, 'closed_at', whole(now))
@@ -68,8 +77,10 @@ local function close_question(rt, effect)
   redis.call('ZADD', closed, whole(now), end_.id)
   redis.call('ZREMRANGEBYSCORE', closed, '-inf', whole(now - CLOSED_KEPT))
   redis.call('PEXPIRE', closed, CLOSED_KEPT)
-  record_audit(audit, now, 'event', 'closed', 'id', end_.id, 'session', session, 'agent', agent,
-    'result', end_.result, 'reason', end_.reason, 'answer', end_.answer, 'by', end_.by)
+  record_audit(audit, now, 'event', 'closed', 'roundTrip', end_.id, 'sessionId', session,
+    'agent', agent, 'title', r[5] or '', 'risk', r[6] or '', 'hash', r[7] or '',
+    'askedAt', r[8] or '', 'decidedAt', r[9] or '', 'result', end_.result, 'reason', end_.reason,
+    'answer', end_.answer, 'meaning', meaning(answered(r, end_)), 'by', end_.by)
   tell(effect.notice)
 end
 

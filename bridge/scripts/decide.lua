@@ -9,7 +9,7 @@
 local rt, now = KEYS[1], clock()
 local r = redis.call('HMGET', rt, 'state', 'decision_id', 'decided_by', 'decided_at', 'answer',
   'reason', 'closed_by', 'closed_at', 'hash', 'kind', 'option_kinds', 'expires_at', 'agent',
-  'session')
+  'session', 'title', 'risk', 'asked_at')
 local state, reason = r[1], r[6]
 
 local function give(outcome, why, by, at, answer)
@@ -27,9 +27,9 @@ end
 if r[12] ~= '' and now >= tonumber(r[12]) then return give('late', 'expired', '', r[12]) end
 if r[9] ~= ARGV[3] then return give('refused', 'hash') end
 
-local chosen, rejects = ARGV[5], false
+local chosen, kind, rejects = ARGV[5], ARGV[5], false
 if r[10] == 'permission' then
-  local kind = cjson.decode(r[11])[chosen]
+  kind = cjson.decode(r[11])[chosen]
   if not kind then return give('refused', 'unknown_option') end
   rejects = string.sub(kind, 1, 6) == 'reject'
 else
@@ -47,8 +47,10 @@ if redis.call('XLEN', KEYS[4]) >= MAIL_WAITING then return give('full') end
 redis.call('HSET', rt, 'state', 'decided', 'decision_id', ARGV[2], 'decided_by', ARGV[6],
   'decided_at', whole(now), 'answer', ARGV[4])
 redis.call('HSET', KEYS[2], ARGV[1], 'decided')
-record_audit(KEYS[3], now, 'event', 'decided', 'id', ARGV[1], 'session', r[14], 'agent', r[13],
-  'hash', ARGV[3], 'answer', ARGV[4], 'by', ARGV[6], 'decisionId', ARGV[2])
+record_audit(KEYS[3], now, 'event', 'decided', 'roundTrip', ARGV[1], 'sessionId', r[14],
+  'agent', r[13], 'title', r[15] or '', 'risk', r[16] or '', 'hash', ARGV[3],
+  'askedAt', r[17] or '', 'answer', ARGV[4], 'meaning', meaning(kind), 'by', ARGV[6],
+  'decisionId', ARGV[2])
 post(KEYS[4], KEYS[5], KEYS[6], now, ARGV[8], ARGV[2], ARGV[6], ARGV[7], '')
 announce(KEYS[8], ARGV[10], now)
 return {'recorded', '', ARGV[6], whole(now), ARGV[4], watchers(KEYS[7], now),

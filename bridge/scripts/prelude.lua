@@ -35,9 +35,16 @@ local function announce(changes, notice, now)
   redis.call('PEXPIRE', changes, CHANGES_KEPT)
 end
 
+-- Fields are named as people read them; `answer` and `by` are JSON, times Unix milliseconds.
 local function record_audit(audit, now, ...)
   redis.call('XADD', audit, 'MINID', '~', whole(now - AUDIT_KEPT), '*', 'at', whole(now), ...)
   redis.call('PEXPIRE', audit, AUDIT_KEPT)
+end
+
+-- What an option means: allow_once → allow; of a form, accept → allow.
+local function meaning(kind)
+  if string.sub(kind, 1, 5) == 'allow' or kind == 'accept' then return 'allow' end
+  return kind == '' and '' or 'reject'
 end
 
 -- An open question pins its session; otherwise the session lives on from now.

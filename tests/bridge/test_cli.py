@@ -333,6 +333,34 @@ def test_link_without_a_relay_says_what_to_do(run, state):
     assert done.stderr.count("\n") == 1
 
 
+# The audit.
+
+
+def test_a_record_removed_by_hand_is_found_by_audit_verify(run, state, redis_url):
+    settings = {"BRIDGE_REDIS_URL": redis_url}
+    with relay(state, "--link", **settings) as process:
+        secret = process.stdout.readline().split()[-1].partition("/#signin=")[2]
+        get(f"{process.url}/api/sign-in", body={"secret": secret})
+        process.terminate()  # it seals what it wrote before it ends
+        process.wait()
+    exported = run(state, "audit", "export", **settings)
+    assert json.loads(exported.stdout)["event"] == "sign_in"
+    fine = run(state, "audit", "verify", **settings)
+    assert fine.returncode == 0
+    assert "unbroken; records: 1, seals: 1\n" in fine.stdout
+    with Redis.from_url(redis_url) as redis:
+        redis.delete("b:{default}:audit")
+    broken = run(state, "audit", "verify", **settings)
+    assert broken.returncode == 1
+    assert "is gone" in broken.stdout
+
+
+def test_audit_names_a_tenant_that_cannot_be_one(run, state, redis_url):
+    done = run(state, "audit", "verify", "--tenant", "A B", BRIDGE_REDIS_URL=redis_url)
+    assert done.returncode == 2
+    assert "invalid tenant 'A B'" in done.stderr
+
+
 # Doctor.
 
 

@@ -10,11 +10,14 @@ import pytest
 
 from bridge import keys
 from bridge import redis as redis_module
+from bridge.audit import Audit
 from bridge.inbox import Inbox
 from bridge.protocol.attachment import Reason
+from bridge.protocol.entry import Origin
 from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import AgentCard, MailDone, SessionCard
 from bridge.redis import Store, script
+from bridge.tokens import Tokens
 
 SCRIPTS = sorted(path.stem for path in Path(redis_module.__file__).parent.glob("scripts/*.lua"))
 
@@ -172,7 +175,7 @@ async def use_everything(writer) -> None:
     await writer.agents.close(writer.claim, Reason.SOCKET_CLOSED)
 
 
-async def test_every_script_run_again_at_once_changes_nothing(runs, writer):
+async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_path):
     store = writer.store
 
     async def noting_effect(self, name, names, arguments, **how):
@@ -187,6 +190,9 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer):
         patch.setattr(Store, "run", noting_effect)
         await writer.take_claim(epoch=writer.epoch + 1)
         await use_everything(writer)
+        audit = Audit(store, Tokens(tmp_path))
+        await audit.write("acme", "sign_in", Origin("alice"))
+        await audit.seal("acme")
         await writer.inbox.follow("acme", keys.log("acme", "s1"), "0-0", print).ready()
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py

@@ -88,7 +88,7 @@ async def test_the_first_answer_is_recorded_mailed_and_audited(store, writer):
         },
     }
     [entry] = await audited(store, b"decided")
-    assert (entry[b"id"], entry[b"decisionId"]) == (b"rt-1", b"d-1")
+    assert (entry[b"roundTrip"], entry[b"decisionId"]) == (b"rt-1", b"d-1")
     assert (await writer.round_trips.get("acme", "rt-1")).state is State.DECIDED
 
 
@@ -262,12 +262,14 @@ async def test_any_mix_of_answers_and_ends_gives_exactly_one_result(store, write
     record = await writer.round_trips.get("acme", id_)
     posted = [mail for mail in await mails(store) if mail.message["params"].get("id") == id_]
     written = [
-        fields for fields in await audited(store, b"decided") if fields[b"id"] == id_.encode()
+        fields
+        for fields in await audited(store, b"decided")
+        if fields[b"roundTrip"] == id_.encode()
     ]
     assert len(winners) == len(posted) == len(written) <= 1
     assert (record.decision is not None) == bool(winners)
     assert record.result == (ended[0] if ended else None)
-    closes = [f for f in await audited(store, b"closed") if f[b"id"] == id_.encode()]
+    closes = [f for f in await audited(store, b"closed") if f[b"roundTrip"] == id_.encode()]
     assert len(closes) == min(1, len(ended))
 
 
