@@ -24,6 +24,7 @@ from agent_side.tasks import Spawn
 from agent_side.turn import CANCELLED, OnEnded, Turn, new_turn_id, turn_draft
 from agent_side.turns import Stage, Turns
 from bridge.protocol import acp, jsonrpc
+from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Payload
@@ -86,6 +87,10 @@ class Host:
             spawn=spawn,
         )
         self._turns: dict[str, Turns] = {}
+
+    def last(self, session_id: str) -> Cursor:
+        """Give the cursor of a session's newest entry."""
+        return self._journal.sessions[session_id].last
 
     # Life.
 

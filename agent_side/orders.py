@@ -79,10 +79,12 @@ class Orders:
         )
 
     def _prompt_ended(self, mail: Mail, end: TurnEnd) -> None:
+        after = self._host.last(_session_id(mail.message["params"]))
         if end.error is not None:
-            self._finish(MailDone(mail.mail_id, error=end.error))
-        else:
-            self._finish(MailDone(mail.mail_id, end.result or {"stopReason": end.stop_reason}))
+            self._finish(MailDone(mail.mail_id, error=end.error, after=str(after)))
+            return
+        result = end.result or {"stopReason": end.stop_reason}
+        self._finish(MailDone(mail.mail_id, result, after=str(after)))
 
     def _cancel(self, mail: Mail, params: Payload) -> None:
         self._host.cancel(_session_id(params), mail.origin)

@@ -8,11 +8,11 @@ go with them.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bridge import params as read
 from bridge.agents import attachment_json
 from bridge.history import PAGE_LIMIT
 from bridge.mail import message_for
@@ -29,6 +29,7 @@ from bridge.protocol.errors import (
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Decision
 from bridge.sessions import SessionRecord
+from bridge.viewer import Reading
 
 if TYPE_CHECKING:
     from bridge.dashboard import Dashboard
@@ -54,13 +55,15 @@ async def serve(dashboard: Dashboard, request: jsonrpc.Request) -> Payload | Non
 
 
 async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
-    capabilities = _object(params.get("clientCapabilities"))
-    dashboard.decides = _meta(capabilities).get("decide") is True
-    dashboard.takes_forms = isinstance(_object(capabilities.get("elicitation")).get("form"), dict)
+    capabilities = read.as_object(params.get("clientCapabilities"))
+    dashboard.decides = read.meta(capabilities).get("decide") is True
+    dashboard.takes_forms = isinstance(
+        read.as_object(capabilities.get("elicitation")).get("form"), dict
+    )
     await dashboard.listen()
     relay, who = dashboard.relay, dashboard.identity
     agents = await relay.agents.list(who.tenant)
-    offered = [_object(a.card.capabilities.get("promptCapabilities")) for a in agents]
+    offered = [read.as_object(a.card.capabilities.get("promptCapabilities")) for a in agents]
     return {
         "protocolVersion": acp.PROTOCOL_VERSION,
         "agentInfo": {
@@ -154,7 +157,7 @@ async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
         questions = await relay.round_trips.list(tenant)
         watching: list[Any] = []
     else:
-        record = await relay.sessions.get(tenant, _text(params, "sessionId"))
+        record = await relay.sessions.get(tenant, read.text(params, "sessionId"))
         shown = attachment_json(record.attachment)
         questions = await relay.round_trips.list(tenant, session_id=record.session_id)
         watching = (await relay.presence.of(tenant, [record.session_id]))[0]
@@ -172,17 +175,17 @@ async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
 
 async def _load(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
     record = await _session(dashboard, params)
-    await dashboard.attach(record.session_id, START)
+    await dashboard.attach(record.session_id, START, reading=read.reading(read.meta(params)))
     dashboard.later(partial(dashboard.ask_open, record.session_id))  # behind the result
     return _opened(dashboard, record)
 
 
 async def _resume(dashboard: Dashboard, request: Id, params: Payload) -> Payload | None:
     record = await _session(dashboard, params)
-    text = _meta(params).get("cursor")
+    text = read.meta(params).get("cursor")
     after = Cursor.parse(text) if isinstance(text, str) else record.cursor
     dashboard.answer(request, _opened(dashboard, record))
-    await dashboard.attach(record.session_id, after)
+    await dashboard.attach(record.session_id, after, reading=read.reading(read.meta(params)))
     await dashboard.ask_open(record.session_id)
     return None
 
@@ -191,32 +194,33 @@ async def _history(dashboard: Dashboard, request: Id, params: Payload) -> None:
     record = await _session(dashboard, params)
     before = params.get("before")
     cursor = Cursor.parse(before) if isinstance(before, str) else None
-    limit = _number(params, "limit", HISTORY_ENTRIES, range(1, PAGE_LIMIT + 1))
-    page = dashboard.relay.history.before(dashboard.identity.tenant, record, cursor, limit)
+    limit = read.number(params, "limit", HISTORY_ENTRIES, range(1, PAGE_LIMIT + 1))
+    reading = Reading(limit, params.get("compact") is True)
+    page = dashboard.relay.history.before(dashboard.identity.tenant, record, cursor, reading)
     dashboard.aside(request, page)
 
 
 async def _entry(dashboard: Dashboard, request: Id, params: Payload) -> None:
-    record, at = await _session(dashboard, params), Cursor.parse(_text(params, "at"))
-    offset = _number(params, "offset", 0, range(1 << 62))
-    limit = _number(params, "limit", 0, range(1 << 62)) or None
+    record, at = await _session(dashboard, params), Cursor.parse(read.text(params, "at"))
+    offset = read.number(params, "offset", 0, range(1 << 62))
+    limit = read.number(params, "limit", 0, range(1 << 62)) or None
     piece = dashboard.relay.history.piece(dashboard.identity.tenant, record, at, offset, limit)
     dashboard.aside(request, piece)
 
 
 async def _close(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
-    dashboard.leave(_text(params, "sessionId"))
+    dashboard.leave(read.text(params, "sessionId"))
     return {}
 
 
 async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
-    named = _meta(params)
+    named = read.meta(params)
     agent = await _agent_for(dashboard, named.get("agent"))
-    mail_id = _mail_id(named)
-    message = {"method": acp.NEW, "params": {"cwd": _text(params, "cwd"), "mcpServers": []}}
+    mail_id = read.mail_id(named)
+    message = {"method": acp.NEW, "params": {"cwd": read.text(params, "cwd"), "mcpServers": []}}
 
     def opened(result: Any) -> Payload:
-        made = _object(result)
+        made = read.as_object(result)
         if isinstance(session_id := made.get("sessionId"), str):
             dashboard.later(partial(_show_new, dashboard, session_id))
         return made
@@ -239,8 +243,8 @@ async def _show_new(dashboard: Dashboard, session_id: str) -> None:
 
 async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
     record = await _session(dashboard, params)
-    named = _meta(params)
-    mail_id = _mail_id(named)
+    named = read.meta(params)
+    mail_id = read.mail_id(named)
     message = message_for(acp.PROMPT, record.session_id, params)
     if record.session_id not in dashboard.subscribers:
         await dashboard.attach(record.session_id, START, history=False)
@@ -253,15 +257,15 @@ async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
 async def _cancel(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
     record = await _session(dashboard, params)
     message = message_for(acp.CANCEL, record.session_id, params)
-    await _send(dashboard, request, record.agent, _mail_id(_meta(params)), message)
+    await _send(dashboard, request, record.agent, read.mail_id(read.meta(params)), message)
     return {}
 
 
 async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) -> None:
     record = await _session(dashboard, params)
     message = message_for(method, record.session_id, params)
-    mail_id = _mail_id(_meta(params))
-    dashboard.waiting.expect(mail_id, request, record.session_id, _object)
+    mail_id = read.mail_id(read.meta(params))
+    dashboard.waiting.expect(mail_id, request, record.session_id, read.as_object)
     await _send(dashboard, request, record.agent, mail_id, message)
 
 
@@ -271,7 +275,7 @@ async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
     if not isinstance(answer, dict):
         raise InvalidParams("a decision needs an answer: {optionId} or {action, content}")
     names = ("id", "hash", "decisionId")
-    id_, hash_, decision_id = (_text(params, name) for name in names)
+    id_, hash_, decision_id = (read.text(params, name) for name in names)
     decision = Decision(id_, hash_, answer, decision_id)
     decided = await dashboard.relay.round_trips.decide(who.tenant, decision, who.origin)
     return decided.as_json()
@@ -322,7 +326,7 @@ async def _agent_for(dashboard: Dashboard, named: Any) -> str:
 
 
 async def _session(dashboard: Dashboard, params: Payload) -> SessionRecord:
-    session_id = _text(params, "sessionId")
+    session_id = read.text(params, "sessionId")
     return await dashboard.relay.sessions.get(dashboard.identity.tenant, session_id)
 
 
@@ -349,33 +353,6 @@ def _session_info(record: SessionRecord) -> Payload:
         "updatedAt": shown["updatedAt"],
         "_meta": {META_KEY: shown},
     }
-
-
-def _meta(params: Payload) -> Payload:
-    return _object(_object(params.get("_meta")).get(META_KEY))
-
-
-def _object(value: Any) -> Payload:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(params: Payload, name: str) -> str:
-    value = params.get(name)
-    if not isinstance(value, str):
-        raise InvalidParams(f"{name} is missing or is no text")
-    return value
-
-
-def _number(params: Payload, name: str, default: int, allowed: range) -> int:
-    value = params.get(name, default)
-    if type(value) is not int or value not in allowed:
-        raise InvalidParams(f"{name} must be a whole number from {allowed[0]} to {allowed[-1]}")
-    return value
-
-
-def _mail_id(named: Payload) -> str:
-    given = named.get("mailId")
-    return given if isinstance(given, str) else f"m-{secrets.token_hex(12)}"
 
 
 _CALLS: dict[str, Call] = {

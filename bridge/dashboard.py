@@ -30,6 +30,8 @@ from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Decision, Outcome
 from bridge.protocol.uplink import Watcher
 from bridge.questions import Asked, Questions, ended, open_entry
+from bridge.subscriber import WHOLE
+from bridge.viewer import Reading
 from bridge.waiting import Waiting
 from bridge.websocket import Socket
 
@@ -194,14 +196,21 @@ class Dashboard:
         finally:
             self._aside -= 1
 
-    async def attach(self, session_id: str, after: Cursor, *, history: bool = True) -> None:
+    async def attach(
+        self,
+        session_id: str,
+        after: Cursor,
+        *,
+        history: bool = True,
+        reading: Reading = WHOLE,
+    ) -> None:
         """Show a session from a cursor on; raises Overloaded, StoreUnavailable."""
         if (before := self.subscribers.pop(session_id, None)) is not None:
             before.leave()
         if len(self.subscribers) >= MAX_SESSIONS:
             raise Overloaded(f"one client may watch {MAX_SESSIONS} sessions; close some first")
         channel = self.relay.hub.channel(self.identity.tenant, session_id)
-        subscriber = Subscriber(channel, self, after, history=history)
+        subscriber = Subscriber(channel, self, after, history=history, reading=reading)
         self.subscribers[session_id] = subscriber
         try:
             await subscriber.start(self.relay.log)

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import msgspec
 
+from bridge.batch import items_of
+from bridge.compact import joined
 from bridge.journals import Journals
 from bridge.log import Log
 from bridge.protocol import entry
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.jsonrpc import Payload
 from bridge.sessions import SessionRecord
+from bridge.viewer import Reading
 
 PAGE_LIMIT = 1000  # entries of one page
 
 
 class _JournalPage(msgspec.Struct):
-    entries: msgspec.Raw
+    entries: list[msgspec.Raw]
     more: bool
 
 
@@ -30,23 +33,23 @@ class History:
         self._log = log
         self._journals = journals
 
-    async def after(self, tenant: str, session_id: str, cursor: Cursor, limit: int) -> bytes:
+    async def after(self, tenant: str, session_id: str, cursor: Cursor, reading: Reading) -> bytes:
         """Give a page of what the log has after a cursor."""
-        entries = await self._log.read(tenant, session_id, cursor, limit)
+        entries = await self._log.read(tenant, session_id, cursor, reading.entries or PAGE_LIMIT)
         last = await self._log.last(tenant, session_id)
         more = bool(entries) and entries[-1][0] < last
-        return await self._page(tenant, session_id, _joined(entries), last, more=more)
+        return await self._page(tenant, session_id, _texts(entries, reading), last, more=more)
 
     async def before(
-        self, tenant: str, record: SessionRecord, cursor: Cursor | None, limit: int
+        self, tenant: str, record: SessionRecord, cursor: Cursor | None, reading: Reading
     ) -> bytes:
         """Give the page right before a cursor, the newest without one; raises AgentUnavailable."""
-        session_id = record.session_id
+        session_id, limit = record.session_id, reading.entries or PAGE_LIMIT
         entries = await self._log.read_before(tenant, session_id, cursor, limit)
         last = await self._log.last(tenant, session_id)
         if entries:
             more = not _begins_session(entries[0][1])
-            return await self._page(tenant, session_id, _joined(entries), last, more=more)
+            return await self._page(tenant, session_id, _texts(entries, reading), last, more=more)
         if last == START:
             return await self._page(tenant, session_id, b"[]", last, more=False)
         asked = {"sessionId": session_id, "limit": limit}
@@ -54,7 +57,9 @@ class History:
             asked["before"] = str(cursor)
         answer = await self._journals.ask(tenant, record.agent, asked)
         page = msgspec.json.decode(answer, type=_JournalPage)
-        return await self._page(tenant, session_id, bytes(page.entries), last, more=page.more)
+        entries = [(entry.read(text).cursor, bytes(text)) for text in page.entries]
+        text = _texts(entries, reading)
+        return await self._page(tenant, session_id, text, last, more=page.more)
 
     async def piece(
         self, tenant: str, record: SessionRecord, at: Cursor, offset: int, limit: int | None
@@ -73,7 +78,9 @@ class History:
         return b'{"entries":' + entries + b"," + msgspec.json.encode(facts)[1:]
 
 
-def _joined(entries: list[tuple[Cursor, bytes]]) -> bytes:
+def _texts(entries: list[tuple[Cursor, bytes]], reading: Reading) -> bytes:
+    if reading.compact:
+        entries = [(item.cursor, item.text) for item in joined(items_of(entries))]
     return b"[" + b",".join(text for _, text in entries) + b"]"
 
 

@@ -14,9 +14,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from bridge.batch import Batch, Link, gap_reason, items_of, link, predecessor
+from bridge.compact import joined
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.errors import StoreUnavailable
-from bridge.viewer import Item, TextViewer, Viewer
+from bridge.viewer import Item, Reading, TextViewer, Viewer
 
 if TYPE_CHECKING:
     from bridge.hub import Channel
@@ -27,6 +28,7 @@ LOOKS = 64  # at what a viewer has not taken, while it gets as many bytes as may
 LOW_WATER = 1 << 20  # bytes; a viewer with fewer waiting may have the next page
 POLL_SECONDS = 0.02  # while a viewer drains; only slow ones wait
 RETRY_SECONDS = 0.5  # while the store is away
+WHOLE = Reading()
 STORING_SECONDS = 10.0  # for an entry that was shown to be stored
 
 
@@ -58,13 +60,20 @@ class Subscriber:
         "_look_after",
         "_mode",
         "_plain",
+        "_reading",
         "_text_viewer",
         "_unchecked",
         "_viewer",
     )
 
     def __init__(
-        self, channel: Channel, viewer: Viewer | TextViewer, after: Cursor, *, history: bool
+        self,
+        channel: Channel,
+        viewer: Viewer | TextViewer,
+        after: Cursor,
+        *,
+        history: bool,
+        reading: Reading = WHOLE,
     ) -> None:
         """Stand after a cursor; START is the newest part of the log; without history, its end."""
         self._channel = channel
@@ -77,6 +86,7 @@ class Subscriber:
             self._plain = viewer.plain  # type: ignore[union-attr]
         self._after = after
         self._from_history = history
+        self._reading = reading
         self._last = after
         self._mode = Mode.HOLDING
         self._held: list[Item] = []
@@ -123,6 +133,10 @@ class Subscriber:
         self.leave()
         self._viewer.too_slow()
 
+    def has_passed(self, cursor: Cursor) -> bool:
+        """Whether the viewer was sent all up to a cursor, or is sent no more."""
+        return self._mode is Mode.LEFT or self.last >= cursor
+
     # What the channel calls, synchronously and in order.
 
     def take(self, batch: Batch) -> None:
@@ -158,7 +172,8 @@ class Subscriber:
         """Read the newest part of the log backwards, then show it forwards."""
         limits = self._channel.limits
         pages: list[list[tuple[Cursor, bytes]]] = []
-        before, left, room = None, limits.load_entries, limits.load_bytes
+        wanted = self._reading.entries or limits.load_entries
+        before, left, room = None, min(wanted, limits.load_entries), limits.load_bytes
         while left > 0 and room > 0:
             asked = min(PAGE, left)
             page = await log.read_before(*self._channel.name, before, asked)
@@ -216,7 +231,7 @@ class Subscriber:
 
     def _show(self, items: list[Item]) -> None:
         if items and self._mode is not Mode.LEFT:
-            self._show_batch(Batch(items))
+            self._show_batch(Batch(joined(items) if self._reading.compact else items))
 
     def _show_batch(self, batch: Batch) -> None:
         if self._text_viewer is not None:

@@ -17,6 +17,13 @@ class Item(NamedTuple):
     envelope: Envelope
 
 
+class Reading(NamedTuple):
+    """How a viewer wants its history."""
+
+    entries: int | None = None  # so many of the newest when it comes without a cursor
+    compact: bool = False  # neighbouring pieces of a text joined
+
+
 class Watching(Protocol):
     """What every viewer of a session has."""
 

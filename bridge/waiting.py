@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from bridge.protocol.cursor import Cursor
 from bridge.protocol.errors import BridgeError, InternalError, RequestCancelled
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.uplink import MailDone
@@ -18,7 +19,7 @@ from bridge.protocol.uplink import MailDone
 if TYPE_CHECKING:
     from bridge.dashboard import Dashboard
 
-TURN_SECONDS = 5.0  # for a turn's end to be shown after its outcome is known
+LOOK_SECONDS = 1.0  # how often a client is looked at that has not had its turn's end yet
 
 Make: TypeAlias = Callable[[Any], Payload]  # the answer from what the agent gave
 
@@ -105,12 +106,27 @@ class Waiting:
         expected = self._expected.get(mail_id)
         if done is None or not expected:
             return
-        if expected[0].make is None and done.error is None:
+        if expected[0].make is None and (done.error is None or done.after):
             # Its turn's end tells it, behind all of its text, unless that passed before.
-            later = asyncio.get_running_loop().call_later
-            later(TURN_SECONDS, self.settle, mail_id, done)
+            session_id = expected[0].session_id
+            end = (
+                Cursor.parse(done.after) if done.after else await relay.log.last(tenant, session_id)
+            )
+            self._settle_behind(mail_id, done, session_id, end)
         else:
             self.settle(mail_id, done)
+
+    def _settle_behind(self, mail_id: str, done: MailDone, session_id: str, end: Cursor) -> None:
+        """Answer a prompt once the client was sent everything up to its turn's end.
+
+        A client that came later than the end, or was told of a gap, never sees the end itself.
+        """
+        subscriber = self._client.subscribers.get(session_id)
+        if subscriber is None or subscriber.has_passed(end):
+            self.settle(mail_id, done)
+        elif mail_id in self._expected:
+            later = asyncio.get_running_loop().call_later
+            later(LOOK_SECONDS, self._settle_behind, mail_id, done, session_id, end)
 
     def settle(self, mail_id: str, done: MailDone) -> None:
         """Answer what still waits for a mail with its outcome."""

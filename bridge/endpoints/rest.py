@@ -14,6 +14,7 @@ from bridge.protocol.cursor import Cursor
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
+from bridge.viewer import Reading
 
 SessionId = Annotated[str, Path(alias="id", description="the session's public id")]
 RoundTripId = Annotated[str, Path(alias="id", description="the question's id")]
@@ -71,17 +72,18 @@ async def log(
     before: Annotated[str | None, Query(description="give what came before this cursor")] = None,
     after: Annotated[str | None, Query(description="give what came after this cursor")] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_LIMIT)] = 200,
+    compact: Annotated[bool, Query(description="join neighbouring pieces of a text")] = False,  # noqa: FBT002 (named in the query)
 ) -> Response:
     """Give a page of a session's log: the newest one unless a cursor is named."""
     if before is not None and after is not None:
         raise InvalidParams("name before or after, not both")
     record = await relay.sessions.get(viewer.tenant, session_id)
-    history = relay.history
+    history, reading = relay.history, Reading(limit, compact)
     if after is not None:
-        page = await history.after(viewer.tenant, session_id, Cursor.parse(after), limit)
+        page = await history.after(viewer.tenant, session_id, Cursor.parse(after), reading)
     else:
         start = Cursor.parse(before) if before else None
-        page = await history.before(viewer.tenant, record, start, limit)
+        page = await history.before(viewer.tenant, record, start, reading)
     return Response(page, media_type="application/json")
 
 

@@ -64,6 +64,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     round_trip: RoundTrip | None = None
     prev: str | None = None  # the cursor before the first entry of an epoch
     mail_id: str | None = None
+    joined: int | None = None  # it stands for so many entries, of which it has the last number
     full: Full | None = None  # the entry is a short form; the whole is asked for by its cursor
 
 

@@ -136,6 +136,7 @@ class MailDone(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     mail_id: str
     result: Any = None
     error: dict[str, Any] | None = None
+    after: str | None = None  # of a prompt: the cursor of the entry that ends its turn
 
 
 class Watcher(msgspec.Struct, frozen=True):

@@ -11,7 +11,8 @@ async def test_a_prompt_is_answered_behind_its_turns_end_and_all_its_text(connec
     asked = await client.prompt("m-1")
     mail = await connector.mail("session/prompt")
     assert mail["origin"]["subject"] == "alice"
-    await connector.done(mail, result={"stopReason": "end_turn"})  # before its text is here
+    after = f"{connector.epoch}:4"
+    await connector.done(mail, result={"stopReason": "end_turn"}, after=after)  # before its text
     await connector.store(
         connector.words(1, "m-1"),
         connector.turn(2, "started", "m-1"),
@@ -23,10 +24,22 @@ async def test_a_prompt_is_answered_behind_its_turns_end_and_all_its_text(connec
     assert client.got[-1]["id"] == asked
 
 
-async def test_a_turn_whose_end_was_shown_already_is_answered_by_its_outcome(
-    monkeypatch, connector, client
+@pytest.mark.parametrize("outcome", [{"result": {}}, {"error": {"code": 1, "message": "broke"}}])
+async def test_however_late_its_text_comes_a_prompt_is_not_answered_before(
+    monkeypatch, connector, client, outcome
 ):
-    monkeypatch.setattr(waiting, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.001)
+    asked = await client.prompt("m-1")
+    mail = await connector.mail("session/prompt")
+    await connector.done(mail, after=f"{connector.epoch}:2", **outcome)
+    for _ in range(50):
+        await client.call("session/list")
+    await connector.store(connector.update(1), connector.turn(2, "ended", "m-1"))
+    assert await client.answer(asked) == {"stopReason": "end_turn"}
+    assert client.got[-1]["id"] == asked
+
+
+async def test_a_turn_whose_end_was_shown_already_is_answered_by_its_outcome(connector, client):
     asked = await client.prompt("m-1")
     await connector.done(await connector.mail("session/prompt"), result={"stopReason": "refusal"})
     assert await client.answer(asked) == {"stopReason": "refusal"}
