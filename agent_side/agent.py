@@ -114,6 +114,10 @@ class Agent:
         if self._starter is not None and not self._starter.done():
             self._starter.cancel()
             await asyncio.wait([self._starter])
+        await self.end()
+
+    async def end(self) -> None:
+        """End the process that runs now; it is started again when it is needed."""
         if self._process is not None:
             await self._process.stop()
 

@@ -13,18 +13,12 @@ from agent_side.mailbox import Mailbox
 from agent_side.policy import Policy, named_agent
 from agent_side.status import now_ms
 from agent_side.tasks import Spawn
-from agent_side.turn import TurnEnd
+from agent_side.turn import TurnEnd, UnknownOutcome
 from bridge.protocol import acp
 from bridge.protocol.errors import BridgeError, InvalidParams, NotFound
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
 from bridge.protocol.uplink import Mail, MailDone
-
-
-class UnknownOutcome(BridgeError):
-    """The agent was given this before the connector ended; what came of it is not known."""
-
-    code, status, reason = -32603, 500, "unknown_outcome"
 
 
 class Orders:

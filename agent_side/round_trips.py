@@ -217,6 +217,7 @@ class RoundTrips:
 
     def _count(self, session: Session) -> None:
         session.questions = sum(1 for q in self.open.values() if q.session is session)
+        session.heard()  # it may work for a while on what it was answered
         session.changed()
 
 

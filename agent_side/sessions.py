@@ -7,6 +7,7 @@ import time
 import unicodedata
 import uuid
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ REPLAYED = frozenset(
     | {"tool_call", "tool_call_update", "plan"}
 )
 CHUNKS = frozenset({"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"})
+
+
+class StallReason(StrEnum):
+    """Why nothing comes of a running turn; a closed list."""
+
+    CANCEL_UNACKNOWLEDGED = "cancel_unacknowledged"
+    SILENT = "silent"
 
 
 class _Kind(msgspec.Struct):
@@ -60,6 +68,8 @@ class Session:
         self.loading = False  # the agent replays what the log has already
         self.prompting = False
         self.questions = 0  # open ones
+        self.stalled = ""  # why nothing comes of the running turn; empty: something does
+        self._heard_at = 0.0
         self._log = log
         self._on_changed = on_changed
 
@@ -96,6 +106,8 @@ class Session:
             return "ended"
         if self.questions:
             return "waiting"
+        if self.stalled:
+            return "stalled"
         return "running" if self.prompting else "idle"
 
     def card(self, agent_id: str, seq: int, *, in_full: bool = True) -> SessionCard:
@@ -109,6 +121,7 @@ class Session:
             title=facts.title,
             cwd=facts.cwd,
             state=self.state,
+            state_reason=self.stalled if self.state == "stalled" else "",
             modes=facts.modes if in_full else None,
             models=facts.models if in_full else None,
             config_options=facts.config_options if in_full else None,
@@ -154,6 +167,7 @@ class Session:
 
     def say(self, cleaned: Cleaned) -> None:
         """Write an update of the agent, unless it only replays what the log has."""
+        self.heard()
         update = cleaned.fields.get("update")
         kind = _kind_of(update)
         if self.loading and kind in REPLAYED:
@@ -170,6 +184,22 @@ class Session:
                 short_meta=cleaned.short_meta,
             ),
         )
+
+    def heard(self) -> None:
+        """Note that the agent did something here."""
+        self._heard_at = time.monotonic()
+        if self.stalled == StallReason.SILENT:
+            self.stall("")
+
+    def silence(self) -> float:
+        """Give the seconds since the agent did something here."""
+        return time.monotonic() - self._heard_at
+
+    def stall(self, reason: str) -> None:
+        """Keep that nothing comes of the running turn, or (empty) that something does."""
+        if self.stalled != reason:
+            self.stalled = reason
+            self.changed()
 
     def close_cards(self) -> None:
         """Say of each tool call that the agent left open that it has ended."""

@@ -18,6 +18,12 @@ from bridge.protocol.jsonrpc import Payload
 CANCELLED = "cancelled"
 
 
+class UnknownOutcome(BridgeError):
+    """The agent was given this, and it or the connector ended; what came of it is not known."""
+
+    code, status, reason = -32603, 500, "unknown_outcome"
+
+
 @dataclass(frozen=True)
 class TurnEnd:
     """How a prompt ended: with a stop reason, or with a JSON-RPC error object."""

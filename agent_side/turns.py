@@ -12,12 +12,15 @@ from agent_side.log import Log
 from agent_side.mailbox import Mailbox
 from agent_side.round_trips import RoundTrips
 from agent_side.sessions import Session
+from agent_side.stall import Stall
 from agent_side.tasks import Spawn
-from agent_side.turn import CANCELLED, Turn, TurnEnd
+from agent_side.turn import CANCELLED, Turn, TurnEnd, UnknownOutcome
 from bridge.protocol import acp
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import BridgeError
 from bridge.protocol.round_trip import Reason
+
+_GIVEN_UP = UnknownOutcome("the agent did not stop and was ended; what it did is not known")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Turns:
         self._stage = stage
         self._running: Turn | None = None
         self._waiting: deque[Turn] = deque()
+        self._stall = Stall(session)
+        self._given_up = False  # the agent is being ended because it does not stop
 
     @property
     def busy(self) -> bool:
@@ -59,17 +64,28 @@ class Turns:
         self._proceed()
 
     def cancel(self, by: Origin) -> None:
-        """Stop the running prompt, and drop those that the same subject has waiting."""
+        """Stop the running prompt, and drop those that the same subject has waiting.
+
+        When the agent has ignored a cancel for a while, the next one ends its process.
+        """
         dropped = [turn for turn in self._waiting if turn.is_of(by)]
         self._waiting = deque(turn for turn in self._waiting if not turn.is_of(by))
         if self._running is not None and self._live:
-            self._stage.agent.notify(acp.CANCEL, {"sessionId": self._session.agent_id})
+            self._tell_to_stop()
         # Right after it: some agents stop only when their question is answered.
         self._stage.questions.close_session(self._session.id, Reason.CANCELLED, by)
         for turn in dropped:
             self._end(turn, TurnEnd(CANCELLED))
 
     # Inside.
+
+    def _tell_to_stop(self) -> None:
+        if not self._stall.ignores_cancel:
+            self._stage.agent.notify(acp.CANCEL, {"sessionId": self._session.agent_id})
+            self._stall.cancelled()
+        elif not self._given_up:
+            self._given_up = True
+            self._stage.spawn(self._stage.agent.end())
 
     def _proceed(self) -> None:
         if self._running is not None or not self._waiting:
@@ -104,6 +120,7 @@ class Turns:
             on_disk = self._stage.mailbox.hand(turn.mail_id) and on_disk
         if not on_disk:
             return
+        self._stall.begin()
         params = {"sessionId": self._session.agent_id, "prompt": turn.prompt}
         self._stage.agent.start_call(acp.PROMPT, params, lambda o: self._done(turn, o))
 
@@ -114,11 +131,16 @@ class Turns:
         self._session.close_cards()
         self._running = None
         self._session.prompting = False
-        self._end(turn, TurnEnd.of(self._stage.agent.explained(outcome)))
+        self._stall.end()
+        if gone and self._given_up:
+            self._end(turn, TurnEnd(error=_GIVEN_UP.as_object()), "unknown")
+        else:
+            self._end(turn, TurnEnd.of(self._stage.agent.explained(outcome)))
+        self._given_up = False
         self._session.changed()
         self._proceed()
 
-    def _end(self, turn: Turn, end: TurnEnd) -> None:
-        draft = turn.draft("ended", stopReason=end.stop_reason, error=end.error)
+    def _end(self, turn: Turn, end: TurnEnd, state: str = "ended") -> None:
+        draft = turn.draft(state, stopReason=end.stop_reason, error=end.error)
         self._stage.log.append(self._session.id, draft)
         self._stage.log.then(lambda: turn.on_ended(end))

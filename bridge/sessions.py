@@ -40,6 +40,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     title: str
     cwd: str
     state: str
+    state_reason: str  # why it is stalled, else empty
     modes: dict[str, Any] | None
     models: dict[str, Any] | None
     config_options: list[Any] | None
@@ -64,6 +65,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
             "title": self.title,
             "cwd": self.cwd,
             "state": self.state,
+            **({"stateReason": self.state_reason} if self.state_reason else {}),
             **{name: value for name, value in optional.items() if value is not None},
             "cursor": str(self.cursor),
             "createdAt": timestamp(self.created_at),
@@ -203,6 +205,7 @@ def _record(
         title=shown.title,
         cwd=shown.cwd,
         state=shown.state,
+        state_reason=shown.state_reason,
         modes=shown.modes,
         models=shown.models,
         config_options=shown.config_options,

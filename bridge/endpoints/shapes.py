@@ -57,6 +57,7 @@ class Session(Shape):
     title: str = ""
     cwd: str = ""
     state: str
+    state_reason: str | None = None
     modes: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
     config_options: list[Any] | None = None

@@ -62,6 +62,7 @@ class SessionCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     title: str = ""
     cwd: str = ""
     state: str = "idle"  # idle, running, waiting, stalled, ended
+    state_reason: str = ""  # why it is stalled: cancel_unacknowledged, silent
     modes: dict[str, Any] | None = None  # as session/new gave them, currentModeId kept true
     models: dict[str, Any] | None = None
     config_options: list[Any] | None = None

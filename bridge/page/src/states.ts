@@ -33,7 +33,8 @@ export function sessionState(session: Session, now: number): State {
   if (session.state !== "ended" && !isReachable(session.attachment)) {
     return attachmentState(session.attachment, now);
   }
-  const text = words.sessions.states[session.state] ?? session.state;
+  const why = words.sessions.stalled[session.stateReason ?? ""];
+  const text = why ?? words.sessions.states[session.state] ?? session.state;
   return { mark: markOf(session.state), text };
 }
 

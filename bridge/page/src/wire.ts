@@ -79,6 +79,7 @@ export interface Session {
   title: string;
   cwd: string;
   state: string;
+  stateReason?: string;
   modes?: ModeState | null;
   configOptions?: ConfigOption[] | null;
   usage?: Usage | null;

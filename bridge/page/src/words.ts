@@ -207,6 +207,10 @@ export const words = {
       stalled: "stalled",
       ended: "ended",
     } as Record<string, string>,
+    stalled: {
+      cancel_unacknowledged: "stalled: the agent does not stop",
+      silent: "stalled: the agent says nothing",
+    } as Record<string, string>,
   },
 
   newSession: {
@@ -297,6 +301,9 @@ export const words = {
     queue: "Queue",
     stop: "Stop",
     stopping: (age: string) => `Stopping, asked ${age} ago`,
+    deaf: "The agent does not stop.",
+    end: "End the agent",
+    ending: "Ending the agent",
     stopAway: (host: string) => `${host} is away: it stops when it is back.`,
     viewer: (role: string, tenant: string) =>
       `You may look, not write (${role}). Ask an admin of ${tenant}.`,

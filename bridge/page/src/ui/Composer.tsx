@@ -7,6 +7,8 @@ import { awaySentence, isReachable } from "../states";
 import type { Session, Usage } from "../wire";
 import { words } from "../words";
 
+const BUSY = new Set(["running", "waiting", "stalled"]);
+
 interface Props {
   session: Session;
   conversation: Conversation;
@@ -17,7 +19,7 @@ export function Composer({ session, conversation }: Props) {
   const { store } = usePage();
   const me = store.me.value;
   const { running, usage } = conversation.view.value;
-  const isRunning = running !== null || session.state === "running" || session.state === "waiting";
+  const isRunning = running !== null || BUSY.has(session.state);
   const why = store.may("operator")
     ? closedBecause(session, store.agentOf(session.agent)?.host ?? "")
     : "";
@@ -121,6 +123,9 @@ function Stop({ session, conversation }: Props) {
   const { store } = usePage();
   const asked = conversation.stopping.value;
   const host = store.agentOf(session.agent)?.host ?? "";
+  if (session.stateReason === "cancel_unacknowledged") {
+    return <End conversation={conversation} />;
+  }
   if (asked === null) {
     return (
       <button type="button" class="btn" onClick={() => void conversation.stop()}>
@@ -133,6 +138,25 @@ function Stop({ session, conversation }: Props) {
       {isReachable(session.attachment)
         ? words.composer.stopping(duration(now.value - asked))
         : words.composer.stopAway(host)}
+    </span>
+  );
+}
+
+// The agent was asked to stop and did not: stopping it again ends its process.
+function End({ conversation }: { conversation: Conversation }) {
+  const [isEnding, setEnding] = useState(false);
+  const end = () => {
+    setEnding(true);
+    void conversation.stop().then(() => setEnding(conversation.refusal.value === null));
+  };
+  return (
+    <span class="stopping" role="status">
+      {isEnding ? words.composer.ending : words.composer.deaf}{" "}
+      {!isEnding && (
+        <button type="button" class="btn" onClick={end}>
+          {words.composer.end}
+        </button>
+      )}
     </span>
   );
 }
