@@ -1,4 +1,4 @@
-"""The command ``chimera-relay``: serve, token, link, audit, doctor."""
+"""The command ``chimera-relay``: serve, token, link, keys, audit, doctor."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_token(commands)
     _add_link(commands)
+    _add_keys(commands)
     _add_audit(commands)
     doctor = commands.add_parser("doctor", help="check settings, keys, store, port and page")
     doctor.set_defaults(run=_doctor)
@@ -111,6 +112,17 @@ def _add_link(commands: Any) -> None:
     link.set_defaults(run=_link)
     link.add_argument("--subject", default=None, help="who signs in (default: this user)")
     _add_whose(link, role_for="their role (default: admin)", role="admin")
+
+
+def _add_keys(commands: Any) -> None:
+    keys = commands.add_parser("keys", help="list, rotate or retire the signing keys")
+    keys.set_defaults(run=_keys)
+    keys.add_argument(
+        "action",
+        choices=("list", "rotate", "retire"),
+        help="rotate: a new key signs from now on; retire: what an older key signed ends",
+    )
+    keys.add_argument("key", nargs="?", help="the number of the key to retire")
 
 
 def _add_audit(commands: Any) -> None:
@@ -253,6 +265,33 @@ async def _make_link(settings: Settings, chosen: argparse.Namespace) -> str:
         )
     finally:
         await store.aclose()
+
+
+def _keys(chosen: argparse.Namespace) -> int:
+    if (chosen.action == "retire") != (chosen.key is not None):
+        return _wrong_use("name a key to retire, and only then: chimera-relay keys retire 1")
+    settings = _settings()
+    if settings is None:
+        return WRONG_USE
+    from bridge.protocol.errors import InvalidParams
+    from bridge.signing_keys import SigningKeys
+
+    try:
+        keys = SigningKeys(settings.keys_folder)
+        if chosen.action == "rotate":
+            print(f"key {keys.rotate()} signs from now on; older tokens are still taken")
+        elif chosen.action == "retire":
+            keys.retire(chosen.key)
+            print(f"key {chosen.key} is deleted; what it signed is no longer taken")
+        else:
+            newest, _ = keys.newest
+            for kid in sorted(keys.publics(), key=int):
+                print(f"{kid}{' (signs)' if kid == newest else ''}")
+    except InvalidParams as error:
+        return _wrong_use(str(error))
+    except OSError as error:
+        return _fault(_sentence(error))
+    return 0
 
 
 def _audit(chosen: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import re
 import secrets
 import time
@@ -13,17 +12,12 @@ from pathlib import Path
 
 import jwt
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from bridge.identity import Identity, Kind
 from bridge.protocol.acp import Role
 from bridge.protocol.errors import InvalidParams, TokenInvalid
+from bridge.signing_keys import SigningKeys
 
 ISSUER = "chimera-bridge"
 AUDIENCE = "chimera-relay"
@@ -68,8 +62,7 @@ class Tokens:
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         """Read the keys, making the first one when there is none; raises OSError."""
         self._clock = clock
-        self._keys = _load_keys(folder)
-        self._newest = max(self._keys, key=int)
+        self._keys = SigningKeys(folder)
 
     def issue(
         self, kind: Kind, subject: str, tenant: str, role: Role, ttl_seconds: int | None = None
@@ -91,8 +84,8 @@ class Tokens:
             iat=now,
             exp=now + lifetime,
         )
-        header = {"typ": TYPES[kind], "kid": self._newest}
-        key = self._keys[self._newest]
+        kid, key = self._keys.newest
+        header = {"typ": TYPES[kind], "kid": kid}
         return _jws.encode(msgspec.json.encode(claims), key, _ALGORITHM, header)
 
     def verify(self, token: str, kind: Kind, *, door: str = "") -> Identity:
@@ -116,11 +109,12 @@ class Tokens:
 
     def sign(self, text: bytes) -> tuple[str, bytes]:
         """Sign what is no token with the newest key; gives the key's id and the signature."""
-        return self._newest, self._keys[self._newest].sign(text)
+        kid, key = self._keys.newest
+        return kid, key.sign(text)
 
     def public_keys(self) -> dict[str, Ed25519PublicKey]:
         """Give the keys a token may be checked with, by their id."""
-        return {kid: key.public_key() for kid, key in self._keys.items()}
+        return self._keys.publics()
 
     def _check_header(self, token: str) -> _Header:
         if len(token) > SIZE_LIMIT or not token.isascii():
@@ -129,12 +123,14 @@ class Tokens:
             header = _read_header(_decode_segment(token.partition(".")[0]))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, binascii.Error):
             raise TokenInvalid("invalid token") from None
-        if header.alg != _ALGORITHM or header.kid not in self._keys:
+        if header.alg != _ALGORITHM:
             raise TokenInvalid("invalid token")
         return header
 
     def _check_signature(self, token: str, header: _Header) -> _Claims:
-        key = self._keys[header.kid].public_key()
+        key = self._keys.public(header.kid)
+        if key is None:
+            raise TokenInvalid("invalid token")
         try:
             payload = _jws.decode(token, key, algorithms=[_ALGORITHM])
         except jwt.PyJWTError:
@@ -201,42 +197,3 @@ def _ago(seconds: float) -> str:
             count = int(seconds // size)
             return f"{count} {word}{'' if count == 1 else 's'}"
     return f"{int(seconds)} seconds"
-
-
-def _load_keys(folder: Path) -> dict[str, Ed25519PrivateKey]:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not _key_files(folder):
-        _make_key(folder, "1")
-    return {path.stem: _read_key(path) for path in _key_files(folder)}
-
-
-def _key_files(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("*.pem") if path.stem.isdecimal()]
-
-
-def _read_key(path: Path) -> Ed25519PrivateKey:
-    try:
-        key = load_pem_private_key(path.read_bytes(), password=None)
-    except (ValueError, TypeError) as error:
-        raise OSError(f"{path} is no private key in PEM: {error}") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise OSError(f"{path} is no Ed25519 key")
-    return key
-
-
-def _make_key(folder: Path, kid: str) -> None:
-    pem = Ed25519PrivateKey.generate().private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-    )
-    draft = folder / f".{kid}-{secrets.token_hex(8)}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(draft, folder / f"{kid}.pem")  # two processes that start at once agree on one
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from typing import NamedTuple
@@ -330,6 +331,28 @@ def test_link_without_a_relay_says_what_to_do(run, state):
     done = run(state, "link")
     assert done.returncode == 1
     assert "chimera-relay serve" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# Keys.
+
+
+def test_keys_rotate_and_retire_while_the_relay_runs(run, state):
+    with relay(state) as process:
+        old = run(state, "token", "--kind", "person", "--subject", "a", "--role", "viewer").stdout
+        assert run(state, "keys", "rotate").returncode == 0
+        new = run(state, "token", "--kind", "person", "--subject", "a", "--role", "viewer").stdout
+        assert run(state, "keys", "list").stdout == "1\n2 (signs)\n"
+        assert run(state, "keys", "retire", "1").returncode == 0
+        for token, wanted in ((new, 200), (old, 401)):
+            while get(f"{process.url}/api/me", token.strip())[0] != wanted:
+                time.sleep(0.02)  # a process looks once a second
+
+
+@pytest.mark.parametrize("arguments", [("retire",), ("rotate", "1"), ("retire", "1")])
+def test_a_wrong_use_of_keys_is_said(run, state, arguments):
+    done = run(state, "keys", *arguments)
+    assert done.returncode == 2
     assert done.stderr.count("\n") == 1
 
 

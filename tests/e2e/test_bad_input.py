@@ -15,6 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from bridge.protocol.acp import Role
+from bridge.signing_keys import SigningKeys
 from bridge.tokens import AUDIENCE, ISSUER, Tokens
 
 PARSE, REQUEST, METHOD, PARAMS, NOT_FOUND = -32700, -32600, -32601, -32602, -32002
@@ -98,7 +99,7 @@ def forged(keys: Path, kind: str, how: str) -> str:
     tokens = Tokens(keys)
     header, payload, signature = tokens.issue(kind, "eve", "default", role).split(".")
     if how == "alg none":
-        none = {"alg": "none", "typ": "access+jwt", "kid": tokens._newest}
+        none = {"alg": "none", "typ": "access+jwt", "kid": "1"}
         return f"{packed(none)}.{payload}."
     if how == "changed":
         claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
@@ -107,7 +108,7 @@ def forged(keys: Path, kind: str, how: str) -> str:
     wrong = {"for another audience": {"aud": f"{AUDIENCE}-2"}, "of nobody": {"iss": f"{ISSUER}2"}}
     changed = json.dumps({**claims, **wrong[how]}).encode()
     read = json.loads(base64.urlsafe_b64decode(header + "=="))
-    key = tokens._keys[tokens._newest]
+    _, key = SigningKeys(keys).newest
     return jwt.PyJWS(algorithms=["EdDSA"]).encode(changed, key, "EdDSA", read)
 
 
