@@ -1,98 +1,111 @@
-"""Deliveries per second of one relay process, beside a minimal C relay and a naive route."""
+"""Deliveries per CPU second of one relay process, in several shapes, beside other servers.
+
+All run in the same rounds, each on one core with the load on another. The relay is measured as it
+is served, with its store on its own core and entries acknowledged when they are in it; and, as the
+others keep nothing, without a store.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from bench.programs import CannotCompile, compiled
+from bench import peers
+from bench.plot import Bar, Chart
+from bench.report import Section, save
+from bench.rounds import CannotMeasure, Maker, play, run_load
 from bench.servers import Entry, Running, c_relay, on_load_cpu, relay, uvicorn
+from bench.shapes import C_RELAY, OURS, SHAPES, STORED, Shape
 from bench.table import Figures, Table
 
-C_RELAY, NAIVE, OURS = "C relay", "naive FastAPI", "chimera-relay, stored"
-TARGET = 8.0  # times the naive route
 SOCKETS = "bridge.websocket:RelayWebSocketProtocol"
-Maker = Callable[[int], AbstractContextManager[Running]]
-SERVERS: dict[str, Maker] = {
-    C_RELAY: lambda _epoch: c_relay("each"),
-    "C relay, sends joined": lambda _epoch: c_relay("joined"),
-    NAIVE: lambda _epoch: uvicorn("bench.naive", ws="websockets-sansio"),
-    "our hub, no store": lambda _epoch: uvicorn("bench.storeless", ws=SOCKETS),
-    OURS: relay,
+PEERS: dict[str, Maker] = {
+    "uWebSockets": peers.uwebsockets,
+    "NATS": peers.nats,
+    "nchan": peers.nchan,
+    "mosquitto": peers.mosquitto,
+    "socket.io": peers.socket_io,
+    "websockets broadcast": peers.broadcast,
+    "FastAPI send_text": peers.naive,
 }
+SERVERS: dict[str, Maker] = {
+    C_RELAY: partial(c_relay, "each"),
+    "C relay, sends joined": partial(c_relay, "joined"),
+    OURS: partial(uvicorn, "bench.storeless", ws=SOCKETS),
+    STORED: relay,
+    **PEERS,
+}
+MUST = set(SERVERS) - set(PEERS)
 
 
 def main(arguments: list[str]) -> int:
     chosen = _options().parse_args(arguments)
-    try:
-        table = _run(chosen)
-    except CannotCompile as error:
-        print(f"./dev bench: {error}", file=sys.stderr)
-        return 1
-    references = [name for name in (C_RELAY, NAIVE) if name in table.rounds]
-    print(_what(chosen))
-    print(table.text(references))
-    if NAIVE in table.rounds and OURS in table.rounds:
-        print(f"\n{OURS}: {table.ratio(OURS, NAIVE):.1f} x {NAIVE} (wanted: {TARGET:.0f})")
-    figures = json.dumps(table.as_json(references), indent=1)
-    if chosen.json == "-":
-        print(figures)
-    elif chosen.json:
-        Path(chosen.json).write_text(figures + "\n")
+    on_load_cpu()
+    for name in chosen.shape or SHAPES:
+        try:
+            table = _measure(SHAPES[name], chosen)
+        except CannotMeasure as error:
+            print(f"\n./dev bench: {error}", file=sys.stderr)
+            return 1
+        _show(SHAPES[name], table, chosen)
     return 0
 
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev bench fanout", description=__doc__)
+    parser.add_argument("--shape", action="append", choices=list(SHAPES), help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each server and round")
-    parser.add_argument("--dashboards", type=int, default=100)
-    parser.add_argument("--size", type=int, default=300, help="bytes of an update")
-    parser.add_argument("--in-flight", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each server and round")
     parser.add_argument("--only", action="append", choices=list(SERVERS), metavar="SERVER")
     parser.add_argument("--json", metavar="FILE", help="write all figures there; - prints them")
     return parser
 
 
-def _run(chosen: argparse.Namespace) -> Table:
-    load, table = compiled("load"), Table()
-    compiled("relay")
-    on_load_cpu()
-    names = chosen.only or list(SERVERS)
-    for number in range(1, chosen.rounds + 1):
-        for name in names:
-            print(f"\rround {number} of {chosen.rounds}: {name:30}", end="", file=sys.stderr)
-            epoch = int(time.time() * 1000)
-            with SERVERS[name](epoch) as running:
-                table.add(name, _measure(load, running, Entry.of(chosen.size, epoch), chosen))
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
-    return table
+def _measure(shape: Shape, chosen: argparse.Namespace) -> Table:
+    entry = Entry.of(shape.size)
+    options = [*shape.options(), *entry.options(), "-d", str(chosen.seconds), "-u", "0.7"]
+    servers = {name: SERVERS[name] for name in chosen.only or SERVERS}
+    return play(servers, partial(_load, options), chosen.rounds, MUST)
 
 
-def _measure(load: Path, running: Running, entry: Entry, chosen: argparse.Namespace) -> Figures:
-    command = [str(load), "-p", str(running.port), "-n", str(chosen.dashboards)]
-    command += ["-w", str(chosen.in_flight), "-d", str(chosen.seconds)]
-    for pid in running.pids:
-        command += ["-k", str(pid)]
-    command += [*entry.options(), *running.options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"\n{done.stderr.strip()}")
-    figures: Figures = json.loads(done.stdout)
+def _load(options: list[str], running: Running) -> Figures:
+    figures = run_load("load", options, running)
     if figures["missing"] or figures["closed"]:
-        raise SystemExit(f"\n{figures['missing']} deliveries are missing: {figures}")
+        what = f"{figures['missing']} deliveries missing, {figures['closed']} connections closed"
+        raise CannotMeasure(what)
     return figures
 
 
-def _what(chosen: argparse.Namespace) -> str:
-    return (
-        f"1 session x {chosen.dashboards} dashboards, updates of {chosen.size} bytes, "
-        f"{chosen.in_flight} in flight; medians of {chosen.rounds} rounds of {chosen.seconds:g} s; "
-        "server on one CPU, load on the other\n"
-    )
+def _show(shape: Shape, table: Table, chosen: argparse.Namespace) -> None:
+    references = [C_RELAY] if C_RELAY in table.rounds else []
+    print(f"\n{shape.name}: {shape.title}; medians of {chosen.rounds} rounds\n")
+    print(table.text(references))
+    if chosen.json:
+        figures = json.dumps(table.as_json(references), indent=1) + "\n"
+        sys.stdout.write(figures) if chosen.json == "-" else Path(chosen.json).write_text(figures)
+    if references and not chosen.only:
+        save(_section(shape, table, chosen.rounds))
+
+
+def _section(shape: Shape, table: Table, rounds: int) -> Section:
+    bars = [
+        Bar(name, table.ratio(name, C_RELAY), name in (OURS, STORED), shape.wanted.get(name))
+        for name in table.rounds
+    ]
+    bars.sort(key=lambda bar: -bar.value)
+    chart = Chart("deliveries per CPU second, times the C relay with one send per message", bars)
+    text = f"{table.markdown([C_RELAY])}\n\nMedians of {rounds} rounds. {_verdicts(shape, table)}"
+    text += "".join(f"\n\n{name}: not measured: {why}" for name, why in table.unmeasured.items())
+    return Section(f"fanout-{shape.name}", f"{shape.name}: {shape.title}", text, [chart])
+
+
+def _verdicts(shape: Shape, table: Table) -> str:
+    said = [
+        f"{name}: {table.ratio(name, C_RELAY):.2f} times the C relay (wanted: {wanted:g})."
+        for name, wanted in shape.wanted.items()
+    ]
+    versions = [f"{name} {number}" for name, number in table.versions.items() if number]
+    return " ".join([*said, f"Versions: {', '.join(versions)}."])

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
 app = FastAPI()
-_subscribers: set[WebSocket] = set()
+_subscribers: defaultdict[str, set[WebSocket]] = defaultdict(set)
 
 
-@app.websocket("/sub")
-async def subscribe(ws: WebSocket) -> None:
+@app.websocket("/sub/{channel}")
+async def subscribe(ws: WebSocket, channel: str) -> None:
     await ws.accept()
-    _subscribers.add(ws)
+    _subscribers[channel].add(ws)
     try:
         while True:
             await ws.receive_text()
     except WebSocketDisconnect:
-        _subscribers.discard(ws)
+        _subscribers[channel].discard(ws)
 
 
-@app.websocket("/pub")
-async def publish(ws: WebSocket) -> None:
+@app.websocket("/pub/{channel}")
+async def publish(ws: WebSocket, channel: str) -> None:
     await ws.accept()
     try:
         while True:
             text = await ws.receive_text()
-            for subscriber in list(_subscribers):
+            for subscriber in list(_subscribers[channel]):
                 await subscriber.send_text(text)
     except WebSocketDisconnect:
         return

@@ -3,8 +3,8 @@
  *   relay PORT each    one send() per message and subscriber
  *   relay PORT joined  everything of one read goes out as one send() per subscriber
  *
- * GET /pub publishes, anything else subscribes. It knows only load's Sec-WebSocket-Key, no control
- * frames, no limits; a subscriber that would block is waited for.
+ * GET /pub/NNNN publishes to channel NNNN, GET /sub/NNNN subscribes to it. It knows only load's
+ * Sec-WebSocket-Key, no control frames, no limits; a subscriber that would block is waited for.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -18,31 +18,33 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FDS = 20000, BUF = 1 << 20 };
-typedef struct { int open, publisher; size_t n; unsigned char *buf; } conn;
+enum { FDS = 20000, BUF = 1 << 20, CHANNELS = 10000 };
+typedef struct { int n, cap, *fds; } channel;
+typedef struct { int open, publisher; channel *to; size_t n; unsigned char *buf; } conn;
 static conn conns[FDS];
-static int subs[FDS], nsubs, joined;
+static channel channels[CHANNELS];
+static int joined;
 static char out[4 * BUF];
 static size_t outlen;
 
-static void send_all(void) {
-    for (int i = 0; i < nsubs; i++)
+static void send_all(channel *to) {
+    for (int i = 0; i < to->n; i++)
         for (size_t done = 0; done < outlen;) {
-            ssize_t r = send(subs[i], out + done, outlen - done, MSG_NOSIGNAL);
+            ssize_t r = send(to->fds[i], out + done, outlen - done, MSG_NOSIGNAL);
             if (r > 0) done += r;
             else if (errno != EAGAIN) break;
         }
     outlen = 0;
 }
-static void message(const unsigned char *p, size_t n) {
-    if (outlen + n + 10 > sizeof out) send_all();
+static void message(channel *to, const unsigned char *p, size_t n) {
+    if (outlen + n + 10 > sizeof out) send_all(to);
     char *h = out + outlen; size_t k = 2;
     h[0] = (char)0x81;
     if (n < 126) h[1] = n;
     else if (n < 65536) { h[1] = 126; h[2] = n >> 8; h[3] = n; k = 4; }
     else { h[1] = 127; for (int i = 0; i < 8; i++) h[2 + i] = (uint64_t)n >> (56 - 8 * i); k = 10; }
     memcpy(h + k, p, n); outlen += k + n;
-    if (!joined) send_all();
+    if (!joined) send_all(to);
 }
 static void published(conn *c) {
     size_t pos = 0;
@@ -53,22 +55,28 @@ static void published(conn *c) {
         if (c->n - pos < h + 4 + len) break;
         unsigned char *mask = f + h, *data = mask + 4;
         if (mask[0] | mask[1] | mask[2] | mask[3]) for (size_t i = 0; i < len; i++) data[i] ^= mask[i & 3];
-        message(data, len);
+        message(c->to, data, len);
         pos += h + 4 + len;
     }
     memmove(c->buf, c->buf + pos, c->n - pos); c->n -= pos;
-    if (outlen) send_all();
+    if (outlen) send_all(c->to);
 }
 static void opened(int fd, conn *c, const char *request) {
     static const char ok[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
     c->open = 1; c->publisher = !memcmp(request, "GET /pub", 8);
-    if (c->publisher) c->buf = malloc(BUF); else subs[nsubs++] = fd;
+    c->to = &channels[(unsigned)atoi(request + 9) % CHANNELS];
+    if (c->publisher) c->buf = malloc(BUF);
+    else {
+        if (c->to->n == c->to->cap) c->to->fds = realloc(c->to->fds, (c->to->cap = 2 * c->to->cap + 4) * sizeof(int));
+        c->to->fds[c->to->n++] = fd;
+    }
     if (send(fd, ok, sizeof ok - 1, MSG_NOSIGNAL) < 0) perror("send");
 }
 static void gone(int fd, conn *c) {
+    channel *to = c->to;
+    for (int i = 0; to && !c->publisher && i < to->n; i++) if (to->fds[i] == fd) to->fds[i--] = to->fds[--to->n];
     close(fd); free(c->buf); *c = (conn){ 0 };
-    for (int i = 0; i < nsubs; i++) if (subs[i] == fd) subs[i--] = subs[--nsubs];
 }
 
 int main(int argc, char **argv) {

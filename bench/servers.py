@@ -19,11 +19,15 @@ import psutil
 
 from bench.programs import compiled
 from bridge.protocol import acp, entry, jsonrpc, uplink
+from bridge.protocol.acp import Role
 from bridge.protocol.entry import META_KEY
+from bridge.tokens import Tokens
 
 SERVER_CPU, LOAD_CPU = 1, 0
-SESSION = "bench-session"
-AGENT = "bench-agent"
+SESSION = "bench-@S"  # the load client puts the session's number in
+AGENT = "bench-agent-@S"
+TENANT = "bench"
+EPOCH = int(time.time() * 1000)
 STARTS_WITHIN_SECONDS = 20
 
 
@@ -36,15 +40,15 @@ class Entry:
     tail: str
 
     @classmethod
-    def of(cls, size: int, epoch: int) -> Entry:
+    def of(cls, size: int) -> Entry:
         """Make an update of about ``size`` bytes, its numbers included."""
         head = (
             f'{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{SESSION}",'
             '"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'
         )
-        mid = f'"}}}},"_meta":{{"{META_KEY}":{{"epoch":{epoch},"seq":'
-        tail = f',"at":"{entry.timestamp(epoch)}"}}}}}}}}'
-        room = size - len(head) - len(mid) - len(tail) - 19 - 6
+        mid = f'"}}}},"_meta":{{"{META_KEY}":{{"epoch":{EPOCH},"seq":'
+        tail = f',"at":"{entry.timestamp(EPOCH)}"}}}}}}}}'
+        room = size - len(head) - len(mid) - len(tail) - 19 - 6 - 2
         words = "the quick brown fox jumps over the lazy dog " * (max(0, room) // 44 + 1)
         return cls(head, f" {words}"[: max(0, room)] + mid, tail)
 
@@ -60,14 +64,15 @@ class Running:
     port: int
     pids: list[int]
     options: list[str] = field(default_factory=list)
+    version: str = ""
 
 
 @contextmanager
 def c_relay(mode: str) -> Iterator[Running]:
     """The minimal relay: ``each`` message a send, or all of one read ``joined``."""
     port = free_port()
-    with _process([str(compiled("relay")), str(port), mode]) as pid:
-        _wait_for(port)
+    with process([str(compiled("relay")), str(port), mode]) as pid:
+        wait_for(port)
         yield Running(port, [pid])
 
 
@@ -77,13 +82,13 @@ def uvicorn(module: str, *, ws: str) -> Iterator[Running]:
     port = free_port()
     options = ["--log-level", "error", "--no-access-log", "--ws-per-message-deflate", "false"]
     options += ["--loop", "uvloop", "--ws", ws, "--port", str(port)]
-    with _process([sys.executable, "-m", "uvicorn", *options, f"{module}:app"]) as pid:
-        _wait_for(port)
+    with process([sys.executable, "-m", "uvicorn", *options, f"{module}:app"]) as pid:
+        wait_for(port)
         yield Running(port, [pid])
 
 
 @contextmanager
-def relay(epoch: int) -> Iterator[Running]:
+def relay() -> Iterator[Running]:
     """The product: ``chimera-relay serve`` with its own Valkey, tokens, uplink and /acp."""
     port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="cb-"))
@@ -91,10 +96,10 @@ def relay(epoch: int) -> Iterator[Running]:
     program = str(Path(sys.executable).with_name("chimera-relay"))
     command = [program, "serve", "--host", "127.0.0.1", "--port", str(port)]
     try:
-        with _process(command, variables) as pid:
-            _wait_for(port)
+        with process(command, variables) as pid:
+            wait_for(port)
             children = psutil.Process(pid).children(recursive=True)
-            dialog = _dialog(epoch, program, variables)
+            dialog = _dialog(Tokens(folder / "keys"))
             yield Running(port, [pid, *(child.pid for child in children)], dialog)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -115,11 +120,11 @@ def on_load_cpu() -> None:
 # The real dialogs.
 
 
-def _dialog(epoch: int, program: str, variables: dict[str, str]) -> list[str]:
+def _dialog(tokens: Tokens) -> list[str]:
     """Say hello as a connector does, and load the session as a dashboard does."""
     hello = uplink.Hello(
-        epoch,
-        "bench-writer",
+        EPOCH,
+        "bench-writer-@S",
         uplink.ConnectorCard("bench"),
         [uplink.AgentCard(AGENT, "bench", title="Bench")],
         [uplink.SessionCard(SESSION, AGENT, 1, title="Bench", cwd="/tmp")],
@@ -128,21 +133,12 @@ def _dialog(epoch: int, program: str, variables: dict[str, str]) -> list[str]:
     load = {"sessionId": SESSION, "cwd": "/tmp", "mcpServers": []}
     options = ["-a", "-Q", "/uplink", "-P", "/acp"]
     options += ["-g", f"Sec-WebSocket-Protocol: {uplink.SUBPROTOCOL}"]
-    options += ["-g", f"Authorization: Bearer {_token(program, variables, 'agent')}"]
-    options += ["-h", f"Authorization: Bearer {_token(program, variables, 'person')}"]
+    agent = tokens.issue("agent", "bench", TENANT, Role.OPERATOR, 3600)
+    person = tokens.issue("person", "bench", TENANT, Role.VIEWER, 3600)
+    options += ["-g", f"Authorization: Bearer {agent}", "-h", f"Authorization: Bearer {person}"]
     options += ["-j", _request(1, uplink.HELLO, msgspec.to_builtins(hello)), "-J", '"id":1']
     options += ["-s", _request(1, acp.INITIALIZE, initialize), "-S", '"id":1']
     return [*options, "-s", _request(2, acp.LOAD, load), "-S", '"id":2']
-
-
-def _token(program: str, variables: dict[str, str], kind: str) -> str:
-    command = [program, "token", "--kind", kind, "--subject", "bench", "--ttl", "1h"]
-    if kind == "person":
-        command += ["--role", "viewer"]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"no token: {done.stderr.strip()}")
-    return done.stdout.strip()
 
 
 def _request(id_: int, method: str, params: object) -> str:
@@ -153,18 +149,35 @@ def _request(id_: int, method: str, params: object) -> str:
 
 
 @contextmanager
-def _process(command: list[str], variables: dict[str, str] | None = None) -> Iterator[int]:
-    before = _pin(SERVER_CPU)  # what is started now inherits it
-    process = subprocess.Popen(command, env=variables)
-    _pin(*before)
+def process(command: list[str], variables: dict[str, str] | None = None) -> Iterator[int]:
+    """Run a server on its CPU, and end it."""
+    with pinned(SERVER_CPU):  # what is started now inherits it
+        started = subprocess.Popen(command, env=variables, start_new_session=True)
     try:
-        yield process.pid
+        before_others(started.pid)
+        yield started.pid
     finally:
-        process.terminate()
+        started.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        process.kill()
-        process.wait()
+            started.wait(10)
+        started.kill()
+        started.wait()
+
+
+@contextmanager
+def pinned(cpu: int) -> Iterator[None]:
+    """Keep to a CPU for a while."""
+    before = _pin(cpu)
+    try:
+        yield
+    finally:
+        _pin(*before)
+
+
+def before_others(pid: int) -> None:
+    """Let a process, in a session of its own, run before what else the machine does."""
+    with suppress(OSError):  # not Linux, or not root
+        Path(f"/proc/{pid}/autogroup").write_text("-19")
 
 
 def _pin(*cpus: int) -> set[int]:
@@ -177,7 +190,8 @@ def _pin(*cpus: int) -> set[int]:
     return before
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
+    """Wait until somebody listens on a port."""
     end = time.monotonic() + STARTS_WITHIN_SECONDS
     while time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

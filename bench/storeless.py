@@ -78,8 +78,8 @@ class Dashboard:
         self._socket = socket
         self._subscriber: Subscriber | None = None
 
-    async def load(self) -> None:
-        channel = hub.channel(TENANT, "bench-session")
+    async def load(self, session: str) -> None:
+        channel = hub.channel(TENANT, session)
         self._subscriber = Subscriber(channel, self, START, history=True)
         await self._subscriber.start(hub.log)
 
@@ -117,13 +117,13 @@ hub = Hub(cast("Any", NoLog()), cast("Any", NoInbox()))
 app = FastAPI()
 
 
-@app.websocket("/pub")
+@app.websocket("/pub/{number}")
 async def publish(ws: WebSocket) -> None:
     await _serve(ws, Publisher)
 
 
-@app.websocket("/sub")
-async def subscribe(ws: WebSocket) -> None:
+@app.websocket("/sub/{number}")
+async def subscribe(ws: WebSocket, number: str) -> None:
     made: list[Dashboard] = []
 
     def make(socket: Socket) -> Peer:
@@ -131,7 +131,7 @@ async def subscribe(ws: WebSocket) -> None:
         return made[0]
 
     await _serve(ws, make)
-    await made[0].load()
+    await made[0].load(f"bench-{number}")
 
 
 async def _serve(ws: WebSocket, make: Callable[[Socket], Peer]) -> None:
