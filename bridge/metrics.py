@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ class Metrics:
         self.gauge("start_time_seconds", "when the process started", lambda: self._started)
         self.gauge("resident_memory_bytes", "memory of the process", _resident_bytes)
         self.gauge("open_files", "descriptors of the process", _open_files)
+        self.gauge("tasks", "tasks of its event loop", _tasks)
 
     def counter(self, name: str, meaning: str) -> None:
         """Declare a counter, so that it shows before it was used."""
@@ -85,6 +87,13 @@ def _resident_bytes() -> float:
     except (OSError, IndexError):  # not Linux
         return 0
     return pages * 4096
+
+
+def _tasks() -> float:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:  # no loop runs
+        return 0
 
 
 def _open_files() -> float:

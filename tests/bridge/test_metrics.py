@@ -53,3 +53,4 @@ def test_the_process_tells_its_memory_and_descriptors(metrics):
     values = dict(line.split(" ") for line in metrics.text().splitlines() if line[0] != "#")
     assert float(values["bridge_resident_memory_bytes"]) > 1 << 20
     assert float(values["bridge_open_files"]) > 2
+    assert "bridge_tasks" in values
