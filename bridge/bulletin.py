@@ -16,6 +16,7 @@ from bridge.agents import Agents
 from bridge.changes import Change
 from bridge.dashboards import Dashboards
 from bridge.frames import text_frame
+from bridge.health import Health
 from bridge.outage import Outage
 from bridge.presence import RENEW_SECONDS, Presence
 from bridge.protocol import jsonrpc
@@ -51,8 +52,11 @@ class Bulletin:
         sessions: Sessions,
         round_trips: RoundTrips,
         presence: Presence,
+        *,
+        health: Health,
     ) -> None:
         """Read records from these, for those dashboards."""
+        self._health = health
         self._dashboards = dashboards
         self._agents = agents
         self._presence = presence
@@ -87,17 +91,28 @@ class Bulletin:
             self._dashboards.presence_untold(changed)
             raise
 
+    def tell_health(self) -> None:
+        """Tell everybody who watches whether the store takes writes."""
+        frame = text_frame(jsonrpc.notification(CHANGED, {"store": self._health.as_json()}))
+        for tenant in self._dashboards.tenants():
+            for one in self._dashboards.watchers_of(tenant):
+                one.socket.write(frame)
+
     async def _tell_changes(self) -> None:
+        outage = Outage("changes")
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             due, self._due = self._due, {}
-            for tenant, kind, id_ in due:
-                try:
-                    await self._tell(tenant, kind, id_)
-                except StoreUnavailable as error:
-                    logger.warning("a change is told later: %s", error)
-                    self._due[tenant, kind, id_] = None
+            try:
+                while due:
+                    await self._tell(*next(iter(due)))
+                    del due[next(iter(due))]
+                outage.over()
+            except StoreUnavailable as error:
+                self._due = due | self._due
+                await outage.wait(error)
+                self._wanted.set()
 
     async def _tell(self, tenant: str, kind: str, id_: str) -> None:
         if not self._dashboards.watchers_of(tenant):

@@ -17,7 +17,7 @@ from bridge.agents import attachment_json
 from bridge.history import PAGE_LIMIT
 from bridge.mail import message_for
 from bridge.protocol import acp, entry, jsonrpc
-from bridge.protocol.attachment import State
+from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import META_KEY
 from bridge.protocol.errors import (
@@ -25,6 +25,7 @@ from bridge.protocol.errors import (
     InvalidParams,
     MethodNotFound,
     NotAllowed,
+    StoreUnavailable,
 )
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Decision
@@ -141,11 +142,24 @@ async def _watch(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
         **await _agents(dashboard, request, params),
         **await _sessions(dashboard, request, params),
         **await _round_trips(dashboard, request, {"state": "all"}),
+        "store": dashboard.relay.health.as_json(),
         "time": entry.timestamp(await dashboard.relay.store.time_ms()),
     }
 
 
 async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
+    health = dashboard.relay.health
+    try:
+        shown = await _known_status(dashboard, params)
+    except StoreUnavailable:
+        since = entry.timestamp(health.since) if health.trouble else None
+        shown = {"state": State.UNKNOWN.value, "reason": Reason.STORE_DOWN.value, "since": since}
+        shown |= {"lastSeen": None, "watching": [], "open": []}
+    relay = {"version": dashboard.relay.version, "node": dashboard.relay.node}
+    return {**shown, "roundTripMs": None, "relay": {**relay, "store": health.as_json()}}
+
+
+async def _known_status(dashboard: Dashboard, params: Payload) -> Payload:
     relay, tenant = dashboard.relay, dashboard.identity.tenant
     session_id = params.get("sessionId")
     if session_id is None:
@@ -161,13 +175,7 @@ async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
         shown = attachment_json(record.attachment)
         questions = await relay.round_trips.list(tenant, session_id=record.session_id)
         watching = (await relay.presence.of(tenant, [record.session_id]))[0]
-    return {
-        **shown,
-        "roundTripMs": None,
-        "watching": watching,
-        "open": [one.id for one in questions],
-        "relay": {"version": relay.version, "node": relay.node},
-    }
+    return {**shown, "watching": watching, "open": [one.id for one in questions]}
 
 
 # Sessions.

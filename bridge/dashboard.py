@@ -336,7 +336,7 @@ class Dashboard:
         try:
             decided = await decide(who.tenant, decision, who.origin)
         except StoreUnavailable as error:
-            logger.warning("an answer of %s waits for the store: %s", who.subject, error)
+            logger.debug("an answer of %s waits for the store: %s", who.subject, error)
             self._undecided.append((asked, decision))
             return
         except BridgeError as error:

@@ -52,7 +52,7 @@ class Errands:
     async def _do(self, work: Work) -> None:
         try:
             await work()
-        except StoreUnavailable as error:
-            logger.warning("%s: %s", self._name, error)
+        except StoreUnavailable as error:  # Health says it aloud, once for all
+            logger.debug("%s: %s", self._name, error)
         except Exception:
             logger.exception("%s failed", self._name)

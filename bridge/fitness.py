@@ -52,7 +52,7 @@ async def check(store: Store) -> None:
 async def probe(store: Store) -> None:
     """Write to each master, and have its replicas confirm it; raises RedisError, OSError."""
     names = _probes(store, len(await store.masters()))
-    pipe = store.commands.pipeline(transaction=False)
+    pipe = store.prober.pipeline(transaction=False)
     for name in names:
         pipe.set(name, 1, px=PROBE_MS)
     for reply in await store.execute(pipe, names):
@@ -75,6 +75,15 @@ async def describe(store: Store) -> str:
     if store.replicas:
         parts.append(f"acknowledged when {store.replicas} of them confirmed")
     return "; ".join(parts)
+
+
+def said(error: Exception) -> str:
+    """Say what a Redis does that gave this error."""
+    if isinstance(error, NotReplicated):
+        return f"has too few replicas: {error}"
+    if isinstance(error, ResponseError):
+        return f"refuses: {error}"
+    return f"does not answer: {cause(error)}"
 
 
 def cause(error: Exception) -> str:
@@ -152,13 +161,12 @@ def _alike(facts: tuple[str, ...]) -> str:
 
 def _probes(store: Store, masters: int) -> list[str]:
     """Name one key on each master."""
-    commands = store.commands
-    if not isinstance(commands, Cluster):
+    if not isinstance(store.commands, Cluster):
         return [keys.probe(0)]
     found: dict[Any, str] = {}
     n = 0
     while len(found) < masters:
-        found.setdefault(commands.owner(keys.probe(n)), keys.probe(n))
+        found.setdefault(store.commands.owner(keys.probe(n)), keys.probe(n))
         n += 1
     return list(found.values())
 

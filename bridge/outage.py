@@ -12,7 +12,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Outage:
-    """One outage as its task sees it: said once, waited out with growing jitter."""
+    """One outage as its task sees it, waited out with growing jitter; ``Health`` says it aloud."""
 
     def __init__(self, whose: str) -> None:
         """Name what suffers, for the log."""
@@ -22,7 +22,7 @@ class Outage:
     async def wait(self, error: Exception) -> None:
         """Say the first failure, then wait a little longer each time."""
         if not self._failures:
-            _logger.warning("%s: %s", self._whose, error)
+            _logger.debug("%s: %s", self._whose, error)
         first, most = BACKOFF_SECONDS
         longest = min(most, first * 2**self._failures)
         self._failures = min(self._failures + 1, 10)
@@ -32,5 +32,5 @@ class Outage:
         """Note a success; True when it ended an outage."""
         was, self._failures = self._failures > 0, 0
         if was:
-            _logger.warning("%s: redis answers again", self._whose)
+            _logger.debug("%s: redis answers again", self._whose)
         return was

@@ -14,11 +14,11 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 
 from bridge import fitness, keys
 from bridge.address import Address
-from bridge.clients import COMMANDS, READER, close_client, open_client
+from bridge.clients import COMMANDS, PROBER, READER, close_client, open_client
 from bridge.cluster import Cluster
 from bridge.fitness import NotReplicated
 from bridge.protocol.errors import StoreUnavailable
@@ -48,19 +48,21 @@ def script(name: str) -> Script:
 
 
 class Store:
-    """Redis as this process sees it: one client for commands, one for the reader that blocks."""
+    """Redis as this process sees it: clients for commands, for the reader and for probes."""
 
     # Each is a redis.asyncio.Redis, whose stubs type every reply as text or bytes or nothing, or a
     # Cluster, which is used alike.
     commands: Any
     reader: Any
+    prober: Any
 
-    def __init__(
-        self, commands: Any, reader: Any, address: Address, replicas: int, wait_ms: int
-    ) -> None:
-        """Take the two clients and how many replicas must have what is acknowledged."""
-        self.commands = commands
-        self.reader = reader
+    def __init__(self, address: Address, replicas: int, wait_ms: int) -> None:
+        """Take how many replicas must have what is acknowledged."""
+        self.commands = open_client(address, COMMANDS)
+        self.reader = open_client(address, READER)
+        self.prober = open_client(address, PROBER)  # waits for none of those that hang
+        self.failures = 0  # operations, since the start
+        self.in_doubt = asyncio.Event()  # one has failed
         self.form = address.form
         self.address = address.shown  # may be shown to people
         self.replicas = replicas
@@ -69,13 +71,11 @@ class Store:
     @classmethod
     def open(cls, url: str, replicas: int = NO_REPLICAS, wait_ms: int = WAIT_MS) -> Store:
         """Make the clients for a URL (``address.py``), which connect when first used."""
-        address = Address.parse(url)
-        commands, reader = open_client(address, COMMANDS), open_client(address, READER)
-        return cls(commands, reader, address, replicas, wait_ms)
+        return cls(Address.parse(url), replicas, wait_ms)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for client in (self.commands, self.reader):
+        for client in (self.commands, self.reader, self.prober):
             await close_client(client)
 
     async def check(self) -> None:
@@ -99,15 +99,12 @@ class Store:
         try:
             async with asyncio.timeout(seconds):
                 yield
-        except ResponseError as error:
-            raise StoreUnavailable(f"redis at {self.address} refuses: {error}") from error
-        except NotReplicated as error:
-            raise StoreUnavailable(
-                f"redis at {self.address} does not keep it safely: {error}; send the same again"
-            ) from error
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
+            self.failures += 1
+            self.in_doubt.set()
+            again = "; send the same again" if isinstance(error, NotReplicated) else ""
             raise StoreUnavailable(
-                f"redis at {self.address} does not answer: {fitness.cause(error)}"
+                f"redis at {self.address} {fitness.said(error)}{again}"
             ) from error
         # redis-py sends under wait_for, which loses a cancellation that comes as the sending ends
         # (Python 3.11). A task that runs for ever would then never end.

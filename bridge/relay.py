@@ -16,6 +16,7 @@ from bridge.bulletin import Bulletin
 from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
 from bridge.embedded import EmbeddedValkey
+from bridge.health import Health
 from bridge.history import History
 from bridge.hub import Hub, HubLimits
 from bridge.identity import Identities
@@ -53,6 +54,7 @@ class Relay:
     settings: Settings
     node: str  # random, one per process
     store: Store
+    health: Health
     inbox: Inbox
     log: Log
     hub: Hub
@@ -89,6 +91,9 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             await store.check()
             relay = _assemble(settings, tokens, store)
             relay.inbox.recovered.update({relay.uplinks.recovered, relay.dashboards.recovered})
+            relay.health.recovered.update(relay.inbox.recovered)
+            relay.health.changed.add(relay.bulletin.tell_health)
+            relay.tasks.start("health", relay.health.run())
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
@@ -133,10 +138,12 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     round_trips = RoundTrips(store, inbox, on_record=audit.written)
     dashboards, uplinks, tasks = Dashboards(), Uplinks(), Tasks()
     journals = Journals(store, inbox, agents, uplinks, tasks)
+    health = Health(store)
     return Relay(
         settings=settings,
         node=node,
         store=store,
+        health=health,
         inbox=inbox,
         log=log,
         hub=Hub(log, inbox, HubLimits(buffered_bytes=settings.subscriber_bytes)),
@@ -151,23 +158,27 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         presence=presence,
         uplinks=uplinks,
         dashboards=dashboards,
-        bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence),
+        bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence, health=health),
         tokens=tokens,
         logins=Logins(store),
         identities=Identities(),
         origins=Origins(settings),
-        metrics=_metrics(streams),
+        metrics=_metrics(streams, store, health),
         streams=streams,
         tasks=tasks,
     )
 
 
-def _metrics(streams: set[Stream]) -> Metrics:
+def _metrics(streams: set[Stream], store: Store, health: Health) -> Metrics:
     metrics = Metrics()
     metrics.counter("http_requests_total", "HTTP requests by route and status")
     metrics.counter("refused_total", "requests refused before they were served, by reason")
     metrics.counter("sign_ins_total", "sign-ins with a link, by result")
     metrics.counter("mail_total", "messages sent down to agents over REST, by method")
     metrics.counter("decisions_total", "answers to questions over REST, by what became of them")
+    metrics.gauge("store_up", "1 while the store takes writes", lambda: health.trouble is None)
+    metrics.gauge("store_outages", "times that it did not, since the start", lambda: health.outages)
+    metrics.gauge("store_outage_seconds", "how long it has not by now", lambda: health.seconds)
+    metrics.gauge("store_failures", "operations of the store that failed", lambda: store.failures)
     metrics.gauge("event_streams", "event streams that are open", lambda: len(streams))
     return metrics

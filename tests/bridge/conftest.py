@@ -149,9 +149,10 @@ async def on_lossy_way(proxy, store: Store):
 
 
 @pytest.fixture
-def heard():
-    """Gives an event that is set when the relay logs some text."""
+def heard(caplog):
+    """Gives an event that is set when the relay logs some text, however unimportant."""
     ears = []
+    caplog.set_level(logging.DEBUG, "bridge")
 
     def listen(text: str) -> asyncio.Event:
         ears.append(Ear(text))

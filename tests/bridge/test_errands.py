@@ -45,6 +45,7 @@ async def test_work_is_done_in_the_order_it_was_given(errands):
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("broken")], ids=repr)
 async def test_a_failure_is_logged_and_the_next_work_begins(errands, tasks, caplog, error):
     over = asyncio.Event()
+    caplog.set_level("DEBUG", "bridge")
 
     async def fails():
         raise error

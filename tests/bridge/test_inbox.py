@@ -212,6 +212,7 @@ async def test_a_redis_that_came_back_empty_is_watched_again(on_own_server):
 async def test_leases_that_could_not_be_renewed_stay_due_while_redis_is_away(
     on_own_server, monkeypatch, caplog
 ):
+    caplog.set_level("DEBUG", "bridge")
     monkeypatch.setattr(inbox_module, "RENEW_SECONDS", 1.5)
     writer, server = on_own_server
     follower = Follower(writer.inbox)

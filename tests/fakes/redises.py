@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -37,7 +38,11 @@ class Server:
     def start(self) -> None:
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                self._command, cwd=self.folder, stdout=output, stderr=output
+                self._command,
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
+                restore_signals=False,  # a file that may not grow is an error, no signal
             )
 
     def kill(self, signal_: int = signal.SIGKILL) -> None:
@@ -45,6 +50,14 @@ class Server:
         self._process.send_signal(signal_)
         if signal_ in (signal.SIGKILL, signal.SIGTERM):
             self._process.wait()
+
+    def fill_disk(self) -> None:
+        """Let no file of it grow any more."""
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+    def free_disk(self) -> None:
+        whole = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, whole)
 
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:

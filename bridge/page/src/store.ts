@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { instant } from "./age";
 import type { Link } from "./connection";
 import { answered, waiting } from "./questions";
-import type { Agent, Changed, Me, Origin, Role, RoundTrip, Session, Watched } from "./wire";
+import type { Agent, Changed, Me, Origin, Role, RoundTrip, Session, StoreHealth, Watched } from "./wire";
 
 const ROLES: Role[] = ["viewer", "approver", "operator", "admin"];
 
@@ -18,6 +18,8 @@ export class Store {
   readonly agents = signal<ReadonlyMap<string, Agent>>(new Map());
   readonly sessions = signal<ReadonlyMap<string, Session>>(new Map());
   readonly roundTrips = signal<ReadonlyMap<string, RoundTrip>>(new Map());
+  /** Why the relay's store takes nothing at present, and since when. */
+  readonly storeTrouble = signal<StoreHealth | null>(null);
   /** The relay's clock less ours, in ms. */
   readonly skew = signal(0);
 
@@ -32,13 +34,15 @@ export class Store {
     this.agents.value = new Map(watched.agents.map((one) => [one.id, one]));
     this.sessions.value = new Map(watched.sessions.map((one) => [one.sessionId, one]));
     this.roundTrips.value = new Map(watched.roundTrips.map((one) => [one.id, one]));
+    this.takeHealth(watched.store);
     this.skew.value = (instant(watched.time) ?? Date.now()) - Date.now();
     this.known.value = true;
   }
 
   /** Takes one record that changed, whole. */
   change(changed: Changed): void {
-    const { agent, session, roundTrip } = changed;
+    const { agent, session, roundTrip, store } = changed;
+    if (store) this.takeHealth(store);
     if (agent) this.putAgent(agent);
     if (session) this.putSession(session);
     if (roundTrip) this.roundTrips.value = with_(this.roundTrips.value, roundTrip.id, roundTrip);
@@ -62,6 +66,10 @@ export class Store {
 
   agentOf(id: string): Agent | undefined {
     return this.agents.value.get(id);
+  }
+
+  private takeHealth(health: StoreHealth | undefined): void {
+    this.storeTrouble.value = health?.state === "degraded" ? health : null;
   }
 
   // The sessions of an agent carry its attachment too; one truth for both.

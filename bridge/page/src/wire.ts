@@ -159,6 +159,7 @@ export interface Watched {
   agents: Agent[];
   sessions: Session[];
   roundTrips: RoundTrip[];
+  store?: StoreHealth;
   time: string | number;
 }
 
@@ -166,6 +167,14 @@ export interface Changed {
   agent?: Agent;
   session?: Session;
   roundTrip?: RoundTrip;
+  store?: StoreHealth;
+}
+
+/** Whether the relay's store takes writes. */
+export interface StoreHealth {
+  state: "ok" | "degraded";
+  message?: string;
+  since?: string;
 }
 
 export interface ErrorObject {

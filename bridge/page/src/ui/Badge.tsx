@@ -1,4 +1,4 @@
-import { duration } from "../age";
+import { duration, instant } from "../age";
 import { now } from "../clock";
 import type { Link } from "../connection";
 import { capital } from "../outcome";
@@ -22,6 +22,7 @@ export function Badge() {
 export function LinkTrouble() {
   const { store, connection } = usePage();
   const link = store.link.value;
+  if (link.state === "live" && store.storeTrouble.value) return <StoreTrouble />;
   if (link.state === "live" || link.state === "connecting" || link.state === "signed-out")
     return null;
   const reason = words.link.reasons[link.reason] ?? link.reason;
@@ -43,6 +44,18 @@ export function LinkTrouble() {
           </button>
         )
       )}
+    </div>
+  );
+}
+
+/** That nothing can be stored at present; what is shown may be seen by nobody later. */
+function StoreTrouble() {
+  const { store } = usePage();
+  const since = instant(store.storeTrouble.value?.since);
+  const age = since === null ? "" : duration(now.value + store.skew.value - since);
+  return (
+    <div class="trouble" role="status">
+      <p>{words.link.storeTrouble(age)}</p>
     </div>
   );
 }
