@@ -7,6 +7,7 @@ import time
 import pytest
 from fakes.peers import ClientPeer, UplinkPeer
 from fakes.redises import (
+    Redises,
     begin_move,
     cluster_url,
     move_keys,
@@ -37,6 +38,7 @@ def masters():
 
 @pytest.fixture
 async def url(masters):
+    Redises.whole(masters)
     for master in masters:
         master.call("FLUSHALL")
     return cluster_url(masters[:2])

@@ -90,7 +90,7 @@ async def test_mail_is_taken_only_when_replicated_and_once(confirmed, pair):
 
 
 async def test_too_few_replicas_are_told_by_the_check(pair):
-    store = Store.open(at(pair[0]), replicas=2, wait_ms=50)
+    store = Store.open(at(pair[0]), replicas=2, wait_ms=500)
     with pytest.raises(StoreUnavailable, match="1 of 2 replicas .* BRIDGE_REDIS_WAIT_REPLICAS"):
         await store.check()
     assert "acknowledged when 2 of them confirmed" in await fitness.describe(store)
@@ -116,8 +116,8 @@ async def test_a_failover_while_the_replica_is_cut_off(own_redises, writer_at, f
                         acknowledged = (await writer.append(writer.update(seq))).cursor.seq
                 except TimeoutError:
                     break
-        master.kill()
         replica.call("REPLICAOF", "NO", "ONE")
+        master.kill()
         held = replica.call("XLEN", log)
     lost = acknowledged - held
     figure(f"R25 failover with a cut, WAIT {replicas}: {lost} of {acknowledged} lost")

@@ -124,6 +124,11 @@ class Redises:
         until(lambda: all(_is_whole(server, masters) for server in servers))
         return servers
 
+    @staticmethod
+    def whole(masters: Sequence[Server]) -> None:
+        """Wait until a Cluster of these has all slots."""
+        until(lambda: all(_is_whole(server, len(masters)) for server in masters))
+
     def sentinels(self, master: Server, count: int = 3) -> list[Server]:
         """Sentinels that agree on a master and know each other."""
         found = [self._sentinel(master, count // 2 + 1) for _ in range(count)]
@@ -155,7 +160,10 @@ class Redises:
         return server
 
 
-_STORE = ("--save", "", "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
+# Every write is in the file before it is answered: within two seconds of a slow fsync Redis may
+# answer first, and a test that kills it would find less than it was told.
+_STORE = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
+_STORE += ("--repl-diskless-sync-delay", "0")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,17 @@ import { computed, signal } from "@preact/signals";
 import { instant } from "./age";
 import type { Link } from "./connection";
 import { answered, waiting } from "./questions";
-import type { Agent, Changed, Me, Origin, Role, RoundTrip, Session, StoreHealth, Watched } from "./wire";
+import type {
+  Agent,
+  Changed,
+  Me,
+  Origin,
+  Role,
+  RoundTrip,
+  Session,
+  StoreHealth,
+  Watched,
+} from "./wire";
 
 const ROLES: Role[] = ["viewer", "approver", "operator", "admin"];
 
