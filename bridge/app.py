@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
+from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from bridge.endpoints import acp, audit, docs, events, health, login, page, rest, uplink
@@ -61,7 +62,11 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _add_routes(app: FastAPI) -> None:
-    for module in (uplink, acp, login, rest, audit, events, health, docs):
+    # Starlette's own: a route of FastAPI's resolves dependencies that these have none of, and every
+    # dashboard of a relay that restarts comes this way at once.
+    for path, attach in (("/uplink", uplink.attach), ("/acp", acp.attach), ("/acp/ws", acp.attach)):
+        app.router.routes.append(WebSocketRoute(path, attach))
+    for module in (acp, login, rest, audit, events, health, docs):
         app.include_router(module.router)
     app.include_router(page.router)  # serves every other path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from bridge import changes, keys
 from bridge.changes import Change
@@ -31,19 +32,18 @@ class ChangeFeed:
         feed = self._tenants.setdefault(tenant, _Tenant(tenant))
         place = object()
         feed.listeners[place] = on_change
-
-        def stop() -> None:
-            feed.listeners.pop(place, None)
-            if not feed.listeners and self._tenants.get(tenant) is feed:
-                feed.stop()
-                del self._tenants[tenant]
-
         try:
             await feed.open(self._store, self._inbox)
         except BaseException:
-            stop()
+            self._stop(feed, place)
             raise
-        return stop
+        return partial(self._stop, feed, place)
+
+    def _stop(self, feed: _Tenant, place: object) -> None:
+        feed.listeners.pop(place, None)
+        if not feed.listeners and self._tenants.get(feed.tenant) is feed:
+            feed.stop()
+            del self._tenants[feed.tenant]
 
 
 class _Tenant:

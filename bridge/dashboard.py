@@ -53,6 +53,26 @@ class _CancelRequest(msgspec.Struct, rename="camel"):
 class Dashboard:
     """One client."""
 
+    __slots__ = (  # an idle one takes little: there are thousands
+        "_aside",
+        "_asking",
+        "_errands",
+        "_greeted",
+        "_is_over",
+        "_stop_listening",
+        "_stop_watching",
+        "_undecided",
+        "decides",
+        "identity",
+        "relay",
+        "socket",
+        "subscribers",
+        "takes_forms",
+        "visible",
+        "waiting",
+        "watches",
+    )
+
     def __init__(self, relay: Relay, identity: Identity, socket: Socket) -> None:
         """Wait for initialize."""
         self.relay = relay

@@ -24,15 +24,17 @@ class Errands:
         """Run in tasks of this owner."""
         self._tasks = tasks
         self._name = name
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Work] | None = None  # empty, it would still take 600 bytes
         self._running = False
 
     def __len__(self) -> int:
         """How much waits."""
-        return len(self._waiting)
+        return len(self._waiting or ())
 
     def add(self, work: Work) -> None:
         """Do this after all that was added before."""
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(work)
         if not self._running:
             self._running = True
@@ -40,7 +42,7 @@ class Errands:
 
     def clear(self) -> None:
         """Forget what has not begun."""
-        self._waiting.clear()
+        self._waiting = None
 
     async def _run(self) -> None:
         try:
@@ -48,6 +50,7 @@ class Errands:
                 await self._do(self._waiting.popleft())
         finally:
             self._running = False
+            self._waiting = None
 
     async def _do(self, work: Work) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_plus
 
@@ -62,29 +63,26 @@ class Identities:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._watchers: dict[str, dict[int, Callable[[], None]]] = {}
-        self._count = 0
+        self._watchers: dict[str, list[Callable[[], None]]] = {}
 
     def watch(self, token_id: str, on_closed: Callable[[], None]) -> Callable[[], None]:
         """Call back once when the login or token ends; the result stops watching."""
-        self._count += 1
-        number = self._count
-        self._watchers.setdefault(token_id, {})[number] = on_closed
-
-        def stop() -> None:
-            watchers = self._watchers.get(token_id, {})
-            watchers.pop(number, None)
-            if not watchers:
-                self._watchers.pop(token_id, None)
-
-        return stop
+        self._watchers.setdefault(token_id, []).append(on_closed)
+        return partial(self._stop, token_id, on_closed)
 
     def closed(self, token_id: str) -> int:
         """End every connection that lives from it; gives how many there were."""
-        watchers = self._watchers.pop(token_id, {})
-        for on_closed in list(watchers.values()):
+        watchers = self._watchers.pop(token_id, [])
+        for on_closed in watchers:
             on_closed()
         return len(watchers)
+
+    def _stop(self, token_id: str, on_closed: Callable[[], None]) -> None:
+        watchers = self._watchers.get(token_id, [])
+        if on_closed in watchers:
+            watchers.remove(on_closed)
+        if not watchers:
+            self._watchers.pop(token_id, None)
 
 
 async def identify(

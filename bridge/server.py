@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -44,6 +45,8 @@ class RelayServer(uvicorn.Server):
         """Give every request the relay, then listen."""
         self.lifespan.state["relay"] = self.relay
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what is there now stays: no collection need look at it again
         self._on_started(self)
 
     async def on_tick(self, counter: int) -> bool:

@@ -53,7 +53,8 @@ class Waiting:
         """Begin with nothing to wait for."""
         self._client = client
         self._expected: dict[str, list[_Expected]] = {}
-        self._hidden: set[str] = set()  # own prompts, whose words their sender has already
+        # Own prompts, whose words their sender has already; an empty set takes 200 bytes.
+        self._hidden: dict[str, None] = {}
 
     def __contains__(self, mail_id: object) -> bool:
         """Whether a request waits for this mail."""
@@ -67,7 +68,7 @@ class Waiting:
         """Answer a request behind its turn's end; ``echo``: show the prompt to its sender too."""
         self._expect(mail_id, _Expected(request, session_id, None))
         if not echo:
-            self._hidden.add(mail_id)
+            self._hidden[mail_id] = None
 
     def hides(self, mail_id: str | None) -> bool:
         """Whether a person's words are the client's own, which it shows already."""
@@ -158,7 +159,7 @@ class Waiting:
         self._expected.setdefault(mail_id, []).append(expected)
 
     def _take(self, mail_id: str) -> list[_Expected]:
-        self._hidden.discard(mail_id)
+        self._hidden.pop(mail_id, None)
         return self._expected.pop(mail_id, [])
 
 

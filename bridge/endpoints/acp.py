@@ -19,8 +19,6 @@ from bridge.websocket import take_over
 router = APIRouter()
 
 
-@router.websocket("/acp")
-@router.websocket("/acp/ws")
 async def attach(websocket: WebSocket) -> None:
     """Serve one client that shows a person's token, ticket or cookie."""
     relay: Relay = websocket.state.relay

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter, WebSocket
+from fastapi import WebSocket
 
 from bridge.identity import identify
 from bridge.protocol.errors import InvalidRequest
@@ -13,10 +13,7 @@ from bridge.relay import Relay
 from bridge.uplink import Uplink
 from bridge.websocket import take_over
 
-router = APIRouter()
 
-
-@router.websocket("/uplink")
 async def attach(websocket: WebSocket) -> None:
     """Serve one connector that shows an agent's token."""
     relay: Relay = websocket.state.relay

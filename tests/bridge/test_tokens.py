@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridge.protocol.acp import Role
 from bridge.protocol.errors import InvalidParams, TokenInvalid
-from bridge.tokens import SIZE_LIMIT, Tokens
+from bridge.tokens import LEEWAY_SECONDS, SIZE_LIMIT, Tokens
 
 NOW = 1_796_078_096
 
@@ -264,3 +264,41 @@ def test_addresses_of_keys_in_the_header_are_never_asked(tokens, good):
 def test_a_token_of_another_relay_is_a_forgery(tokens, tmp_path):
     foreign = Tokens(tmp_path, clock=lambda: NOW).issue("person", "alice", "acme", Role.ADMIN)
     assert refusal(tokens, foreign) == "invalid token"
+
+
+# What comes again.
+
+
+def test_a_token_that_comes_again_is_taken_until_it_ends(folder):
+    now = [float(NOW)]
+    tokens = Tokens(folder, clock=lambda: now[0])
+    token = tokens.issue("person", "alice", "acme", Role.VIEWER, 900)
+    assert [tokens.verify(token, "person").subject for _ in range(2)] == ["alice", "alice"]
+    now[0] += 900 + LEEWAY_SECONDS
+    assert refusal(tokens, token).startswith("invalid token: expired")
+
+
+def test_a_token_that_was_taken_ends_with_its_key(tmp_path):
+    tokens = Tokens(tmp_path)
+    token = tokens.issue("person", "alice", "acme", Role.VIEWER)
+    assert tokens.verify(token, "person").subject == "alice"
+    tokens._keys.rotate()
+    tokens._keys.retire("1")
+    assert refusal(tokens, token) == "invalid token"
+
+
+def test_a_token_changed_after_it_was_taken_is_a_forgery(tokens, good):
+    assert tokens.verify(good, "person").subject == "alice"
+    head, body, signature = good.split(".")
+    changed = sign(tokens, claims(role="admin")).split(".")[1]
+    assert refusal(tokens, f"{head}.{changed}.{signature}") == "invalid token"
+    assert tokens.verify(f"{head}.{body}.{signature}", "person").role is Role.APPROVER
+
+
+def test_only_so_many_tokens_are_remembered(folder, monkeypatch):
+    monkeypatch.setattr("bridge.tokens.REMEMBERED", 3)
+    tokens = Tokens(folder)
+    for number in range(5):
+        token = tokens.issue("person", f"p{number}", "acme", Role.VIEWER)
+        assert tokens.verify(token, "person").subject == f"p{number}"
+    assert len(tokens._signed) == 3
