@@ -7,6 +7,9 @@ import sys
 
 MEASUREMENTS = {
     "fanout": "deliveries per CPU second in several shapes, beside other servers",
+    "latency": "at a fixed rate, stored: one process; agent and dashboard on two",
+    "idle": "5,000 dashboards that only stay: memory, CPU, how fast they come",
+    "console": "one dashboard that watches 1,000 sessions",
     "report": "write what was measured into docs/performance.md, with plots",
 }
 

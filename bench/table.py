@@ -25,7 +25,7 @@ class Table:
         self.rounds: dict[str, list[Figures]] = {}
         self.unmeasured: dict[str, str] = {}  # and why
         self.versions: dict[str, str] = {}
-        self._columns = columns or COLUMNS
+        self.columns = columns or COLUMNS
 
     def add(self, name: str, figures: Figures) -> None:
         """Note a server's figures of the next round."""
@@ -73,12 +73,12 @@ class Table:
         }
 
     def _rows(self, references: list[str]) -> list[list[str]]:
-        titles = ["server", *(title for title, _ in self._columns.values())]
+        titles = ["server", *(title for title, _ in self.columns.values())]
         titles += [f"/ {name}" for name in references]
         return [titles, *(self._row(name, references) for name in self.rounds)]
 
     def _row(self, name: str, references: list[str]) -> list[str]:
-        figures = [form.format(self.median(name, one)) for one, (_, form) in self._columns.items()]
+        figures = [form.format(self.median(name, one)) for one, (_, form) in self.columns.items()]
         return [name, *figures, *(f"{self.ratio(name, other):.2f}" for other in references)]
 
 
