@@ -58,7 +58,7 @@ class Bounds:
 
 COMMANDS = Bounds(CONNECTIONS, READ_SECONDS, 2)
 READER = Bounds(1, READER_READ_SECONDS, 0)
-PROBER = Bounds(1, READ_SECONDS, 0)
+PROBER = Bounds(1, READ_SECONDS, 1)
 
 
 class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):

@@ -137,6 +137,12 @@ async def proxy(redis_url: str, store: Store):
 
 
 @pytest.fixture
+def lossy_way():
+    """Makes a way to a Redis that listens on a unix socket."""
+    return proxied
+
+
+@pytest.fixture
 async def on_lossy_way(proxy, store: Store):
     """A connector like ``writer`` whose commands go through the proxy."""
     async with (
