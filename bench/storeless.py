@@ -63,9 +63,7 @@ class Publisher:
         for text in messages:
             envelope = entry.read(text)
             items.append(Item(envelope.cursor, text, envelope))
-        session = items[0].envelope.session_id
-        hub.publish(TENANT, session, items)
-        hub.stored(TENANT, session, [], items[-1].cursor)
+        hub.publish(TENANT, items[0].envelope.session_id, items)
 
     def lost(self, code: int, reason: str) -> None:
         del code, reason
@@ -76,6 +74,7 @@ class Dashboard:
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket
+        self.write = socket.write
         self._subscriber: Subscriber | None = None
 
     async def load(self, session: str) -> None:
@@ -94,10 +93,6 @@ class Dashboard:
     @property
     def buffered(self) -> int:
         return self._socket.buffered
-
-    def plain(self, session_id: str, frames: bytes, last: Cursor) -> None:
-        del session_id, last
-        self._socket.write(frames)
 
     def special(self, item: Item, frame: bytes) -> None:
         del item

@@ -59,24 +59,28 @@ def items_of(entries: Iterable[tuple[Cursor, bytes]]) -> list[Item]:
 class Batch:
     """Entries without a hole, framed and joined once for everybody."""
 
-    __slots__ = ("frames", "items", "last", "runs", "session_id", "size")
+    __slots__ = ("frames", "items", "runs", "session_id", "size")
 
     def __init__(self, items: list[Item]) -> None:
         """Frame what will be seen as a frame; questions are not."""
         self.items = items
         self.session_id = items[0].envelope.session_id
         self.runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
-        self._frame(items)
-        self.size = sum(len(frames) for frames, _, _ in self.runs)
-        self.last = items[-1].cursor
-        # The frames of all, if all are plain: the usual case, taken without a loop.
-        self.frames = self.runs[0][0] if len(self.runs) == 1 and self._is_plain() else None
+        # The frames of all, if all are plain: the usual case.
+        self.frames: bytes | None = None
+        if all(item.envelope.is_plain for item in items):
+            self.frames = b"".join([text_frame(item.text) for item in items])
+            self.runs.append((self.frames, items[-1], True))
+            self.size = len(self.frames)
+        else:
+            self._frame(items)
+            self.size = sum(len(frames) for frames, _, _ in self.runs)
 
     def show(self, viewer: Viewer) -> None:
         """Give a viewer the frames."""
         for frames, last, is_plain in self.runs:
             if is_plain:
-                viewer.plain(self.session_id, frames, last.cursor)
+                viewer.write(frames)
             else:
                 viewer.special(last, frames)
 
@@ -95,7 +99,3 @@ class Batch:
                 self.runs.append((text_frame(item.text), item, False))
         if plain:
             self.runs.append((b"".join(plain), before, True))
-
-    def _is_plain(self) -> bool:
-        _, last, is_plain = self.runs[0]
-        return is_plain and last is self.items[-1]

@@ -78,6 +78,7 @@ class Dashboard:
         self.relay = relay
         self.identity = identity
         self.socket = socket
+        self.write = socket.write  # for the hub: updates as they are
         self.decides = False  # it answers by _bridge/decide and is not asked
         self.takes_forms = False  # it advertised elicitation forms
         self.watches = False
@@ -149,11 +150,6 @@ class Dashboard:
     def buffered(self) -> int:
         """Bytes that the client has not taken yet."""
         return self.socket.buffered
-
-    def plain(self, session_id: str, frames: bytes, last: Cursor) -> None:
-        """Send updates as they are."""
-        del session_id, last
-        self.socket.write(frames)
 
     def special(self, item: Item, frame: bytes) -> None:
         """Send a turn, an end or a person's words; answer a prompt behind its turn's end.

@@ -26,6 +26,8 @@ _CONTROL_LIMIT = 125  # bytes, RFC 6455 section 5.5
 _NO_MASK = bytes(4)
 _SHORTEST = 2  # bytes of a frame's header that are always there
 _TWO_BYTES = 126  # in place of a size: it follows in two bytes; 127: in eight
+_USUAL = bytes((_WHOLE_TEXT, _MASKED | _TWO_BYTES))  # text of 126 bytes to 64 KiB
+_USUAL_HEADER = 8  # bytes
 _NO_STATUS = 1005  # RFC 6455 section 7.4.1: a close frame without a code
 
 
@@ -74,11 +76,24 @@ class FrameReader:
             self._rest = None
         messages: list[bytes] = []
         try:
-            self._read(data, messages)
+            if not self._takes_one(data, messages):
+                self._read(data, messages)
         except _Broken as broken:
             self.ending = Ending(broken.code, broken.reason, failed=True)
         pings, self._pings = self._pings, []
         return Received(messages, pings, self.ending)
+
+    def _takes_one(self, data: bytes, messages: list[bytes]) -> bool:
+        """Take a read that is just one text message of usual size: most are."""
+        if data[:2] != _USUAL or self._fragments is not None or len(data) > self._limit:
+            return False
+        if len(data) != int.from_bytes(data[2:4], "big") + _USUAL_HEADER:
+            return False
+        payload, mask = data[_USUAL_HEADER:], data[4:_USUAL_HEADER]
+        if mask != _NO_MASK:
+            payload = apply_mask(payload, mask)
+        messages.append(payload if payload.isascii() else _utf8(payload))
+        return True
 
     def _read(self, data: bytes, messages: list[bytes]) -> None:
         position, end = 0, len(data)
@@ -169,7 +184,10 @@ class FrameReader:
 
 def text_frame(payload: bytes) -> bytes:
     """Make a whole text message's frame."""
-    return _header(_WHOLE_TEXT, len(payload)) + payload
+    size = len(payload)
+    if _CONTROL_LIMIT < size < 1 << 16:  # the usual size, without a call
+        return b"\x81\x7e%b%b" % (size.to_bytes(2, "big"), payload)
+    return _header(_WHOLE_TEXT, size) + payload
 
 
 def ping_frame(payload: bytes = b"") -> bytes:

@@ -28,6 +28,7 @@ __all__ = ["Channel", "Hub", "HubLimits", "Item", "Subscriber", "TextViewer", "V
 
 WATCH_SECONDS = 3.0  # to register the watch of a log
 UNSTORED_ENTRIES = 2048  # kept per watched session for whoever joins; an uplink has no more open
+LOOKS = 64  # at what viewers have not taken, while they get as many bytes as may wait for one
 AHEAD_ENTRIES = 2048  # kept per watched session while the log is read up to them
 
 logger = logging.getLogger(__name__)
@@ -106,8 +107,11 @@ class Channel:
     __slots__ = (
         "_ahead",
         "_followed",
+        "_live",
+        "_look_after",
         "_opening",
         "_subscribers",
+        "_unlooked",
         "_unstored",
         "hub",
         "last",
@@ -125,6 +129,9 @@ class Channel:
         self.session_id = session_id
         self.last = START
         self._subscribers: dict[Subscriber, None] = {}
+        self._live: dict[Subscriber, Callable[[bytes], None]] = {}  # those that take frames as is
+        self._look_after = hub.limits.buffered_bytes // LOOKS
+        self._unlooked = 0  # bytes shown since it was looked who does not take them
         self._followed: Followed | None = None
         self._opening = asyncio.Lock()
         self._unstored: deque[Item] = deque(maxlen=UNSTORED_ENTRIES)
@@ -141,10 +148,20 @@ class Channel:
     def part(self, subscriber: Subscriber) -> None:
         """Remove a subscriber; the last one ends the channel."""
         self._subscribers.pop(subscriber, None)
+        self._live.pop(subscriber, None)
         if not self._subscribers:
             if self._followed is not None:
                 self._followed.stop()
             self.hub.drop(self)
+
+    def lives(self, subscriber: Subscriber) -> None:
+        """Give a subscriber that has its history plain entries straight to its viewer."""
+        if subscriber.write is not None:
+            self._live[subscriber] = subscriber.write
+
+    def lags(self, subscriber: Subscriber) -> None:
+        """Let a subscriber decide again what it does with entries."""
+        self._live.pop(subscriber, None)
 
     async def open(self, log: Log) -> None:
         """Follow the log from its end; raises StoreUnavailable."""
@@ -214,6 +231,10 @@ class Channel:
 
     def _advance(self, items: list[Item], *, live: bool) -> list[Item]:
         """Show what is new; give back live entries from the first that has a hole before it."""
+        if _is_next(self.last, items):
+            self.last = items[-1].cursor
+            self._show(items, live=live)
+            return []
         fresh: list[Item] = []
         rest: list[Item] = []
         for index, item in enumerate(items):
@@ -238,7 +259,26 @@ class Channel:
         if live:
             self._unstored.extend(items)
         batch = Batch(items)
-        self._tell(lambda subscriber: subscriber.take(batch))
+        self._unlooked += batch.size
+        if self._unlooked > self._look_after:
+            self._unlooked = 0
+            self._tell(lambda subscriber: subscriber.look(batch))
+        if batch.frames is None:
+            self._tell(lambda subscriber: subscriber.take(batch))
+        else:
+            self._write(batch, batch.frames)
+
+    def _write(self, batch: Batch, frames: bytes) -> None:
+        """Write plain entries to those that are live; the others decide what they do with them."""
+        live = self._live
+        others = len(self._subscribers) > len(live) and [*self._subscribers.keys() - live.keys()]
+        for subscriber, write in tuple(live.items()):
+            try:
+                write(frames)
+            except Exception as error:  # noqa: BLE001 (it is logged)
+                self._give_up(subscriber, error)
+        for subscriber in others or ():
+            self._act(subscriber, lambda one: one.take(batch))
 
     def _tell_gap(self, held_from: Cursor, reason: str) -> None:
         self._tell(lambda subscriber: subscriber.tell_gap(held_from, reason))
@@ -246,11 +286,19 @@ class Channel:
     def _tell(self, act: Callable[[Subscriber], None]) -> None:
         """Act on every subscriber; one viewer's fault must not starve the others."""
         for subscriber in tuple(self._subscribers):
-            try:
-                act(subscriber)
-            except Exception:
-                logger.exception("a viewer of %s failed and loses its place", self.session_id)
-                subscriber.give_up()
+            self._act(subscriber, act)
+
+    def _act(self, subscriber: Subscriber, act: Callable[[Subscriber], None]) -> None:
+        try:
+            act(subscriber)
+        except Exception as error:  # noqa: BLE001 (it is logged)
+            self._give_up(subscriber, error)
+
+    def _give_up(self, subscriber: Subscriber, error: Exception) -> None:
+        """Take the place of a subscriber whose viewer failed."""
+        text = "a viewer of %s failed and loses its place"
+        logger.error(text, self.session_id, exc_info=error)
+        subscriber.give_up()
 
     def _keep_ahead(self, items: list[Item]) -> None:
         self._ahead.extend(items)
@@ -262,3 +310,13 @@ class Channel:
         if self._ahead and self._followed is not None:
             ahead, self._ahead = self._ahead, []
             self.publish(ahead)
+
+
+def _is_next(last: Cursor, items: list[Item]) -> bool:
+    """Whether entries follow without a hole, in one epoch: the usual case."""
+    epoch, seq = last
+    for item in items:
+        seq += 1
+        if item[0] != (epoch, seq):
+            return False
+    return bool(items)

@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from redis.exceptions import (
@@ -41,6 +42,7 @@ from bridge.redis import Argument, Script, Store, script
 
 BATCH_ENTRIES = 256  # in one script call: Redis serves nobody else meanwhile
 BATCH_BYTES = 4 << 20
+NAMED_SESSIONS = 4096  # whose names are at hand; building them costs more than sending them
 FLUSH_ENTRIES = 4096  # over all sessions: one read timeout covers the whole reply
 FLUSH_BYTES = 8 << 20
 _TRANSIENT = (
@@ -254,21 +256,7 @@ class Log:
     def _call(self, batch: _Batch) -> tuple[list[str], list[Argument]]:
         claim, session, limits = batch.claim, batch.session, self._limits
         tenant = claim.tenant
-        names = [
-            keys.log(tenant, session),
-            keys.meta(tenant, session),
-            keys.chunks(tenant, session),
-            keys.asked(tenant, session),
-            keys.watch(keys.log(tenant, session)),
-            keys.claim(tenant, claim.agent),
-            keys.open_round_trips(tenant),
-            keys.closed_round_trips(tenant),
-            keys.sessions(tenant),
-            keys.sessions_of(tenant, claim.agent),
-            keys.changes(tenant),
-            keys.watch(keys.changes(tenant)),
-            keys.audit(tenant),
-        ]
+        names = [*_names(tenant, session, claim.agent)]
         names += [keys.round_trip(tenant, e.effect.about) for e in batch.entries if e.effect.text]
         arguments: list[Argument] = [
             session,
@@ -319,6 +307,27 @@ class Log:
         async with self._store.operation():
             found = await self._store.commands.xrange(name, count=1)
         return Cursor.from_stream_id(found[0][0]) if found else None
+
+
+@lru_cache(maxsize=NAMED_SESSIONS)
+def _names(tenant: str, session: str, agent: str) -> tuple[str, ...]:
+    """Give the names of all that an append of a session touches, but for its questions."""
+    log, changes = keys.log(tenant, session), keys.changes(tenant)
+    return (
+        log,
+        keys.meta(tenant, session),
+        keys.chunks(tenant, session),
+        keys.asked(tenant, session),
+        keys.watch(log),
+        keys.claim(tenant, agent),
+        keys.open_round_trips(tenant),
+        keys.closed_round_trips(tenant),
+        keys.sessions(tenant),
+        keys.sessions_of(tenant, agent),
+        changes,
+        keys.watch(changes),
+        keys.audit(tenant),
+    )
 
 
 def _prepare(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bridge.log import Log
 
 PAGE = 1000  # entries of one read
-LOOKS = 64  # at what a viewer has not taken, while it gets as many bytes as may wait for it
 LOW_WATER = 1 << 20  # bytes; a viewer with fewer waiting may have the next page
 POLL_SECONDS = 0.02  # while a viewer drains; only slow ones wait
 RETRY_SECONDS = 0.5  # while the store is away
@@ -42,9 +41,6 @@ class Mode(Enum):
     LEFT = "nothing, it is over"
 
 
-_LIVE = Mode.LIVE  # an enum's members are looked up slowly, and this one for every delivery
-
-
 class Subscriber:
     """A viewer's place in a session's log."""
 
@@ -57,13 +53,11 @@ class Subscriber:
         "_hold_from",
         "_last",
         "_loaded",
-        "_look_after",
         "_mode",
-        "_plain",
         "_reading",
         "_text_viewer",
-        "_unchecked",
         "_viewer",
+        "write",
     )
 
     def __init__(
@@ -79,11 +73,11 @@ class Subscriber:
         self._channel = channel
         self._viewer = viewer
         self._text_viewer: TextViewer | None = None
-        self._plain: Callable[[str, bytes, Cursor], None] | None = None
+        self.write: Callable[[bytes], None] | None = None
         if getattr(viewer, "wants_text", False):
             self._text_viewer = viewer  # type: ignore[assignment]
         else:
-            self._plain = viewer.plain  # type: ignore[union-attr]
+            self.write = viewer.write  # type: ignore[union-attr]
         self._after = after
         self._from_history = history
         self._reading = reading
@@ -93,8 +87,6 @@ class Subscriber:
         self._held_bytes = 0
         self._hold_from = START
         self._loaded = False
-        self._unchecked = 0
-        self._look_after = channel.limits.buffered_bytes // LOOKS
 
     @property
     def last(self) -> Cursor:
@@ -141,14 +133,8 @@ class Subscriber:
 
     def take(self, batch: Batch) -> None:
         """Take live entries: they follow all that this channel had before."""
-        if self._mode is _LIVE:
-            self._unchecked += batch.size
-            if self._unchecked > self._look_after and self._is_over():
-                self._fall_behind(batch)
-            elif self._plain is not None and batch.frames is not None:
-                self._plain(batch.session_id, batch.frames, batch.last)
-            else:
-                self._show_batch(batch)
+        if self._mode is Mode.LIVE:
+            self._show_batch(batch)
         elif self._mode is Mode.HOLDING:
             self._keep(batch)
         elif self._mode is Mode.AHEAD:
@@ -264,20 +250,24 @@ class Subscriber:
         self._accept(held)
         if self._is_level():
             self._mode = Mode.LIVE
+            self._channel.lives(self)
 
     def _is_level(self) -> bool:
         return self._mode is Mode.AHEAD and self._last == self._channel.last
 
     # Too slow.
 
-    def _is_over(self) -> bool:
-        self._unchecked = 0
-        return self._viewer.buffered > self._channel.limits.buffered_bytes
-
-    def _fall_behind(self, batch: Batch) -> None:
+    def look(self, batch: Batch) -> None:
+        """Fall behind, before a batch, if the viewer has not taken what it was given."""
+        if self._mode is not Mode.LIVE or not self._is_over():
+            return
+        self._channel.lags(self)
         self._last = predecessor(batch.items[0])
         self._mode = Mode.SKIPPING
         self._channel.hub.start(self._catch_up())
+
+    def _is_over(self) -> bool:
+        return self._viewer.buffered > self._channel.limits.buffered_bytes
 
     async def _catch_up(self) -> None:
         """Wait until the viewer has drained, then read the log from where it was."""

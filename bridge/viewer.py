@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from bridge.protocol.cursor import Cursor
@@ -41,8 +41,9 @@ class Watching(Protocol):
 class Viewer(Watching, Protocol):
     """A dashboard: it takes frames as they are, and decides about entries that are not plain."""
 
-    def plain(self, session_id: str, frames: bytes, last: Cursor) -> None:
-        """Take the joined frames of plain entries, the same bytes for everybody."""
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """What takes the joined frames of plain entries, the same bytes for everybody."""
 
     def special(self, item: Item, frame: bytes) -> None:
         """Take an entry that not everybody gets as it is: a turn, an end, a person's words."""

@@ -83,7 +83,10 @@ class Socket(asyncio.Protocol):
         """Send what is framed already, with all else that goes out in this loop turn."""
         out = self._out
         if not out:
-            self._wire.will_flush(self)
+            dirty = self._wire.dirty
+            if not dirty:
+                self._wire.flush_soon()
+            dirty.append(self)
         out.append(frames)
 
     def send(self, text: bytes) -> None:
@@ -98,12 +101,10 @@ class Socket(asyncio.Protocol):
     def flush(self) -> None:
         """Write what was gathered."""
         out = self._out
-        if not out:
-            return
-        frames = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        if self._close is None:
-            self._transport.write(frames)
+        if out:
+            self._out = []
+            if self._close is None:
+                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     # Ending.
 
@@ -235,7 +236,7 @@ class Wire:
         self.admission = admission
         self._connections = connections
         self._sockets: set[Socket] = set()
-        self._dirty: list[Socket] = []
+        self.dirty: list[Socket] = []  # those with something to write in this loop turn
         self._timer: asyncio.TimerHandle | None = None
 
     def adopt(self, protocol: RelayWebSocketProtocol, remote: str, frame_limit: int) -> Socket:
@@ -255,14 +256,12 @@ class Wire:
         self._sockets.discard(socket)
         self.admission.release(socket.remote)
 
-    def will_flush(self, socket: Socket) -> None:
-        """Flush a socket at the end of this loop turn."""
-        if not self._dirty:
-            self.loop.call_soon(self._flush)
-        self._dirty.append(socket)
+    def flush_soon(self) -> None:
+        """Flush the dirty sockets at the end of this loop turn."""
+        self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        dirty, self._dirty = self._dirty, []
+        dirty, self.dirty = self.dirty, []
         for socket in dirty:
             socket.flush()
 

@@ -54,7 +54,7 @@ class Full(msgspec.Struct, frozen=True):
     host: str = ""
 
 
-class Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The stamp of one entry."""
 
     epoch: int
@@ -68,11 +68,11 @@ class Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     full: Full | None = None  # the entry is a short form; the whole is asked for by its cursor
 
 
-class _MetaHolder(msgspec.Struct, frozen=True):
+class _MetaHolder(msgspec.Struct, frozen=True, gc=False):
     bridge: Meta = msgspec.field(name=META_KEY)
 
 
-class _Params(msgspec.Struct, frozen=True):
+class _Params(msgspec.Struct, frozen=True, gc=False):
     session_id: str = msgspec.field(name="sessionId")
     meta: _MetaHolder = msgspec.field(name="_meta")
 
@@ -81,7 +81,8 @@ class _Method(msgspec.Struct, frozen=True):
     method: str = ""
 
 
-class Envelope(msgspec.Struct, frozen=True):
+# None of these can be part of a cycle; made by the million, they are kept from the collector.
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """All the relay reads of an entry."""
 
     method: str

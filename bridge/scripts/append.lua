@@ -133,8 +133,9 @@ if stored > 0 then
       epoch, seq, chunk_entries, chunk_bytes, now))
     chunk_entries, chunk_bytes, chunk_at = 0, 0, now
   end
+  local is_due = rt > RT or now - tonumber(m[9] or 0) >= math.min(KEEP_EVERY, age / 16)
   local oldest
-  while true do
+  while is_due or entries > most_entries or bytes > most_bytes do
     local chunk = redis.call('LINDEX', chunks, 0)
     if not chunk then break end
     local id, count, size, at = string.match(chunk, '(%S+) (%d+) (%d+) (%d+)')
@@ -151,7 +152,7 @@ if stored > 0 then
   redis.call('HSET', meta, 'epoch', whole(epoch), 'seq', whole(seq), 'updated_at', whole(now),
     'entries', whole(entries), 'bytes', whole(bytes), 'chunk_entries', whole(chunk_entries),
     'chunk_bytes', whole(chunk_bytes), 'chunk_at', whole(chunk_at))
-  if rt > RT or now - tonumber(m[9] or 0) >= math.min(KEEP_EVERY, age / 16) then
+  if is_due then
     redis.call('HSET', meta, 'kept_at', whole(now))
     redis.call('ZADD', KEYS[9], whole(now), session)
     redis.call('ZADD', KEYS[10], whole(now), session)

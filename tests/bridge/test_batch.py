@@ -53,7 +53,7 @@ def item(seq, method=entry.UPDATE, origin=None):
 def test_plain_entries_are_framed_and_joined_once():
     batch = Batch([item(1), item(2), item(3)])
     assert payloads(batch.frames) == [each.text for each in batch.items]
-    assert (batch.last, batch.size) == (Cursor(5, 3), len(batch.frames))
+    assert batch.size == len(batch.frames)
 
 
 def test_a_question_is_no_frame_and_keeps_its_place():
@@ -61,12 +61,11 @@ def test_a_question_is_no_frame_and_keeps_its_place():
     viewer = FrameViewer()
     batch.show(viewer)
     assert viewer.seen == [Cursor(5, 1), Cursor(5, 3)]
-    assert batch.last == Cursor(5, 3)
 
 
 def test_a_question_alone_is_no_frame_at_all():
     batch = Batch([item(1, entry.PERMISSION)])
-    assert (batch.frames, batch.size, batch.last) == (None, 0, Cursor(5, 1))
+    assert (batch.frames, batch.size) == (None, 0)
 
 
 def test_what_not_everybody_gets_as_it_is_stands_alone():

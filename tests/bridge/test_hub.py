@@ -173,7 +173,7 @@ async def test_a_viewer_that_left_gets_nothing_more(hub, writer):
 
 async def test_a_failing_viewer_loses_its_place_alone(hub, writer):
     class Failing(FrameViewer):
-        def plain(self, session_id, frames, last):
+        def write(self, frames):
             raise RuntimeError("a viewer that fails")
 
     failing, _ = await watching(hub, Failing())
@@ -186,7 +186,7 @@ async def test_a_failing_viewer_loses_its_place_alone(hub, writer):
 
 async def test_a_viewer_may_leave_while_it_is_given_something(hub, writer):
     class Leaving(FrameViewer):
-        def plain(self, session_id, frames, last):
+        def write(self, frames):
             subscriber.leave()
 
     leaving = Leaving()
