@@ -78,7 +78,6 @@ class Dashboard:
         self.relay = relay
         self.identity = identity
         self.socket = socket
-        self.write = socket.write  # for the hub: updates as they are
         self.decides = False  # it answers by _bridge/decide and is not asked
         self.takes_forms = False  # it advertised elicitation forms
         self.watches = False
@@ -145,6 +144,11 @@ class Dashboard:
             self.later(partial(self._decide, asked, decision))
 
     # What the hub calls.
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """What takes updates as they are."""
+        return self.socket.write
 
     @property
     def buffered(self) -> int:

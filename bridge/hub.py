@@ -154,10 +154,9 @@ class Channel:
                 self._followed.stop()
             self.hub.drop(self)
 
-    def lives(self, subscriber: Subscriber) -> None:
-        """Give a subscriber that has its history plain entries straight to its viewer."""
-        if subscriber.write is not None:
-            self._live[subscriber] = subscriber.write
+    def lives(self, subscriber: Subscriber, write: Callable[[bytes], None]) -> None:
+        """Write plain entries straight to the viewer of one that has its history."""
+        self._live[subscriber] = write
 
     def lags(self, subscriber: Subscriber) -> None:
         """Let a subscriber decide again what it does with entries."""

@@ -9,7 +9,7 @@ order, or is told of a gap.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,6 @@ class Subscriber:
         "_reading",
         "_text_viewer",
         "_viewer",
-        "write",
     )
 
     def __init__(
@@ -73,11 +72,8 @@ class Subscriber:
         self._channel = channel
         self._viewer = viewer
         self._text_viewer: TextViewer | None = None
-        self.write: Callable[[bytes], None] | None = None
         if getattr(viewer, "wants_text", False):
             self._text_viewer = viewer  # type: ignore[assignment]
-        else:
-            self.write = viewer.write  # type: ignore[union-attr]
         self._after = after
         self._from_history = history
         self._reading = reading
@@ -250,7 +246,8 @@ class Subscriber:
         self._accept(held)
         if self._is_level():
             self._mode = Mode.LIVE
-            self._channel.lives(self)
+            if self._text_viewer is None:
+                self._channel.lives(self, self._viewer.write)  # type: ignore[union-attr]
 
     def _is_level(self) -> bool:
         return self._mode is Mode.AHEAD and self._last == self._channel.last
