@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl
 import sys
+import time
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
@@ -27,7 +28,6 @@ from agent_side.uplink import Backoff
 from bridge.protocol.close_codes import CloseCode
 
 ACP_PATH = "/acp"
-STEADY_SECONDS = 30.0  # a connection of this age starts the waits anew
 OPEN_SECONDS = 10.0
 LEAVE_SECONDS = 2.0  # for answers still on their way when the editor's input ends
 FRAME_LIMIT = 64 << 20  # bytes
@@ -96,30 +96,30 @@ class Attach:
             self._idle.set()
 
     async def _carry(self) -> ExitReason:
-        loop, backoff = asyncio.get_running_loop(), Backoff()
+        backoff = Backoff()
         while True:
-            began = loop.time()
-            ending, why = await self._connection()
+            ending, why, told = await self._connection(backoff)
             if ending is not None:
                 return ending
             self._say(f"{self._target.url}: {why}; trying again")
-            if loop.time() - began > STEADY_SECONDS:
-                backoff.reset()
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(backoff.next(told))
 
-    async def _connection(self) -> tuple[ExitReason | None, str]:
-        """Carry over one connection; give how all ends, or why this one did."""
+    async def _connection(self, backoff: Backoff) -> tuple[ExitReason | None, str, float]:
+        """Carry over one connection; give how all ends, or why this one did and when to return."""
         try:
             socket = await self._open()
+            began = time.monotonic()
             try:
                 await self._serve(socket)
             finally:
+                backoff.lived(time.monotonic() - began)
                 if socket.state is State.OPEN:  # closing what is closed raises in asyncio
                     await socket.close()
         except EXPECTED as error:
             fault = faults.read(error, self._target.url)
             self._conversation.lost(fault.detail, too_big=_is_too_big(error))
-            return _refusal(fault, self._target.url), fault.detail
+            told = faults.retry_after(error)
+            return _refusal(fault, self._target.url), fault.detail, told
         raise AssertionError("a connection ends by an exception")  # receiving is endless
 
     async def _serve(self, socket: ClientConnection) -> None:

@@ -28,6 +28,7 @@ from bridge.protocol.errors import (
 )
 
 FAULT, REFUSED, REPLACED = 1, 3, 4  # exit codes
+RETRY_AFTER_MOST = 60.0  # seconds; whatever a relay says
 
 EXPECTED = (
     OSError,
@@ -87,6 +88,14 @@ def read(error: Exception, relay: str) -> Fault:
         reason = Reason.REPLACED if final.code == REPLACED else Reason.REFUSED
         return Fault(reason, detail, final)
     return Fault(_reason(error, code), detail, expected=isinstance(error, EXPECTED))
+
+
+def retry_after(error: Exception) -> float:
+    """Give the seconds that a relay which is full asked us to wait; 0 when it said nothing."""
+    if not isinstance(error, InvalidStatus):
+        return 0.0
+    text = error.response.headers.get("Retry-After", "")
+    return min(float(text), RETRY_AFTER_MOST) if text.isdecimal() else 0.0
 
 
 def _last_word(code: int | None, relay: str, detail: str) -> ExitReason | None:

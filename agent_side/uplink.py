@@ -22,7 +22,7 @@ from bridge.protocol.attachment import Reason
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
-STEADY_SECONDS = 30.0  # a connection that lived so long was no failed attempt
+ALIVE_SECONDS = 1.0  # a relay that greeted us and lived so long was no failed attempt
 OPEN_SECONDS = 20.0  # for TCP, TLS and the websocket's handshake together
 GOODBYE_SECONDS = 2.0  # to send and have acknowledged what waits at the end
 
@@ -30,20 +30,34 @@ logger = logging.getLogger(__name__)
 
 
 class Backoff:
-    """Seconds before the next attempt: none, then full jitter that doubles to a bound."""
+    """Seconds before the next attempt: full jitter below a bound that doubles from half a second.
+
+    Never quite at once: what cuts one connection mostly cuts many, which must not come in step.
+    """
 
     def __init__(self) -> None:
-        """Begin with an attempt at once."""
-        self._ceiling = 0.0
+        """Begin with the shortest waits."""
+        self.reset()
 
     def reset(self) -> None:
-        """Begin again with an attempt at once."""
-        self._ceiling = 0.0
+        """Begin again with the shortest waits."""
+        self._ceiling = min(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
 
-    def next(self) -> float:
-        """Give the seconds to wait now."""
+    def lived(self, seconds: float) -> None:
+        """Begin again if a connection that was greeted has lived for a moment."""
+        if seconds >= ALIVE_SECONDS:
+            self.reset()
+
+    def next(self, told: float = 0.0) -> float:
+        """Give the seconds to wait now; ``told``: the least that the relay asked for.
+
+        Who is told to come later comes within as long again: all were told the same.
+        """
         delay = random.uniform(0, self._ceiling)
-        self._ceiling = min(max(FIRST_DELAY_SECONDS, self._ceiling * 2), LONGEST_DELAY_SECONDS)
+        self._ceiling = min(self._ceiling * 2, LONGEST_DELAY_SECONDS)
+        if told:
+            self.reset()  # it is there, and says when it makes sense
+            return told + random.uniform(0, max(1.0, told / 4))
         return delay
 
 
@@ -78,15 +92,14 @@ class Uplink:
         if not (self._target.encrypted or self._target.loopback):
             logger.warning("%s is not encrypted: the token can be read", self._target.url)
         while True:
-            begun = time.monotonic()
+            told = 0.0
             try:
                 await self._once()
             except Exception as error:  # noqa: BLE001 (the top of a task: sorted in faults.py)
                 if (final := self._take(error)) is not None:
                     return final
-            if time.monotonic() - begun > STEADY_SECONDS:
-                self._backoff.reset()
-            await asyncio.sleep(self._backoff.next())
+                told = faults.retry_after(error)
+            await asyncio.sleep(self._backoff.next(told))
 
     async def say_goodbye(self, reason: Reason) -> None:
         """Send what waits, then the end's reason, in the little time there is."""
@@ -114,7 +127,11 @@ class Uplink:
                 self._greeted = True
                 self._status.connect()
                 logger.info("attached to %s", self._target.url)
-                await link.run()
+                greeted_at = time.monotonic()
+                try:
+                    await link.run()
+                finally:
+                    self._backoff.lived(time.monotonic() - greeted_at)
             finally:
                 self._link = None
 

@@ -28,6 +28,7 @@ from bridge.redis import Store, as_ms
 RENEW_SECONDS = 10.0
 LEASE_MS = 30_000  # two renewals may be missed
 AHEAD_MS = 24 * 3600 * 1000  # a clock may be wrong by a day, not by more
+CLAIMED = "claimed"  # a notice's state: somebody else's claim may be over
 SESSIONS_TURN_MS = 3600 * 1000  # how often a living claim extends its sessions' lives
 DEFAULT_AGE_SECONDS = 14 * 24 * 3600
 _SEEN = ("connected_at", "last_seen", "lease_until", "closed_at", "close_reason")
@@ -122,7 +123,7 @@ class Agents:
                 LEASE_MS,
                 self._life_ms,
                 AHEAD_MS,
-                notice(Change("agent", card.id)),
+                notice(Change("agent", card.id, state=CLAIMED)),
                 claim.connection,
             ],
         )

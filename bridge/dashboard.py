@@ -38,10 +38,9 @@ from bridge.websocket import Socket
 if TYPE_CHECKING:
     from bridge.relay import Relay
 
-INITIALIZE_SECONDS = 10.0
+INITIALIZE_SECONDS = 5.0
 MAX_REQUESTS = 500  # of one client, not yet answered
 ASIDE_AT_ONCE = 8  # pages of history, of one client
-MAX_SESSIONS = 2_000  # that one client may watch
 
 logger = logging.getLogger(__name__)
 
@@ -227,8 +226,12 @@ class Dashboard:
         """Show a session from a cursor on; raises Overloaded, StoreUnavailable."""
         if (before := self.subscribers.pop(session_id, None)) is not None:
             before.leave()
-        if len(self.subscribers) >= MAX_SESSIONS:
-            raise Overloaded(f"one client may watch {MAX_SESSIONS} sessions; close some first")
+        most = self.relay.settings.max_sessions_per_dashboard
+        if len(self.subscribers) >= most:
+            raise Overloaded(
+                f"one client may watch {most} sessions; close some first",
+                reason="too_many_sessions",
+            )
         channel = self.relay.hub.channel(self.identity.tenant, session_id)
         subscriber = Subscriber(channel, self, after, history=history, reading=reading)
         self.subscribers[session_id] = subscriber

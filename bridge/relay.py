@@ -22,6 +22,7 @@ from bridge.hub import Hub, HubLimits
 from bridge.identity import Identities
 from bridge.inbox import Inbox
 from bridge.journals import Journals
+from bridge.limits import Admission, SocketLimits
 from bridge.log import Log, LogLimits
 from bridge.login import Logins
 from bridge.mail import Mailbox
@@ -36,6 +37,8 @@ from bridge.settings import Settings
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
 from bridge.uplinks import Uplinks
+
+LEAVE_SECONDS = 0.8  # to say in the store that this process ends
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class Relay:
     identities: Identities
     origins: Origins
     metrics: Metrics
+    admission: Admission
     tasks: Tasks
     streams: set[Stream]  # event streams that are open
     version: str = field(default_factory=lambda: metadata.version("chimera-bridge"))
@@ -129,6 +133,7 @@ def _start_store(settings: Settings, stack: ExitStack) -> tuple[EmbeddedValkey |
 def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     node = secrets.token_hex(8)
     streams: set[Stream] = set()
+    admission = Admission(_socket_limits(settings))
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
     inbox = Inbox(store, node)
     log = Log(store, inbox, limits)
@@ -163,13 +168,23 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         logins=Logins(store),
         identities=Identities(),
         origins=Origins(settings),
-        metrics=_metrics(streams, store, health),
+        metrics=_metrics(streams, store, health, admission),
+        admission=admission,
         streams=streams,
         tasks=tasks,
     )
 
 
-def _metrics(streams: set[Stream], store: Store, health: Health) -> Metrics:
+def _socket_limits(settings: Settings) -> SocketLimits:
+    return SocketLimits(
+        total=settings.max_sockets,
+        per_address=settings.max_sockets_per_address,
+        per_subject=settings.max_sockets_per_subject,
+        per_second=settings.max_new_sockets_per_second,
+    )
+
+
+def _metrics(streams: set[Stream], store: Store, health: Health, admission: Admission) -> Metrics:
     metrics = Metrics()
     metrics.counter("http_requests_total", "HTTP requests by route and status")
     metrics.counter("refused_total", "requests refused before they were served, by reason")
@@ -181,4 +196,10 @@ def _metrics(streams: set[Stream], store: Store, health: Health) -> Metrics:
     metrics.gauge("store_outage_seconds", "how long it has not by now", lambda: health.seconds)
     metrics.gauge("store_failures", "operations of the store that failed", lambda: store.failures)
     metrics.gauge("event_streams", "event streams that are open", lambda: len(streams))
+    metrics.gauge("sockets", "websockets that are open", lambda: admission.taken)
+    metrics.gauge(
+        "sockets_refused",
+        "websockets refused since the start, by which bound",
+        lambda: {(("bound", bound),): n for bound, n in admission.refused.items()},
+    )
     return metrics

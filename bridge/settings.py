@@ -83,6 +83,12 @@ class Settings(BaseSettings):
     """How many websockets one relay process holds."""
     max_sockets_per_address: Annotated[int, Field(ge=1)] = 10_000
     """How many of them may come from one address; an office behind one needs many."""
+    max_sockets_per_subject: Annotated[int, Field(ge=1)] = 1_000
+    """How many of them may be of one person or agent's token."""
+    max_new_sockets_per_second: Annotated[int, Field(ge=0)] = 500
+    """How many websockets one relay process opens in a second; 0 opens all that come."""
+    max_sessions_per_dashboard: Annotated[int, Field(ge=1)] = 1_000
+    """How many sessions one dashboard may be attached to."""
     max_event_streams: Annotated[int, Field(ge=1)] = 1_000
     """How many event streams one relay process holds."""
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-ENDING_SECONDS = 2.0  # the whole process ends within five
+ENDING_SECONDS = 1.5  # the whole process ends within five
 AGAIN_SECONDS = 0.1
 
 logger = logging.getLogger(__name__)

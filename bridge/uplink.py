@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bridge import keys
-from bridge.agents import RENEW_SECONDS, Claim
+from bridge.agents import CLAIMED, RENEW_SECONDS, Claim
 from bridge.changes import Change
 from bridge.errands import Errands, Work
 from bridge.identity import Identity
@@ -45,7 +45,7 @@ from bridge.websocket import Socket
 if TYPE_CHECKING:
     from bridge.relay import Relay
 
-HELLO_SECONDS = 10.0
+HELLO_SECONDS = 5.0
 MAX_ERRANDS = 2_000  # a connector that sends faster than the store takes is told to come again
 
 logger = logging.getLogger(__name__)
@@ -345,6 +345,8 @@ class Uplink:
             self._relay.audit.written(self.identity.tenant)  # the scripts did, at its end too
         if change.kind == "presence" and change.id in self._places:
             self._errands.add(partial(self._tell_presence, [change.id]))
+        elif change.kind == "agent" and change.state == CLAIMED and change.id in self._claims:
+            self._errands.add(self._renew)  # perhaps by another connector process
 
     async def _tell_presence(self, session_ids: list[str], *, only_watched: bool = False) -> None:
         found = await self._relay.presence.of(self.identity.tenant, session_ids)
@@ -363,14 +365,18 @@ class Uplink:
         """End: another connector process has the agent, or the store has lost whose it is."""
         tenant = self.identity.tenant
         try:
-            for claim in self._claims.values():
-                await self._relay.agents.get(tenant, claim.agent)
+            held = [await self._relay.agents.get(tenant, agent) for agent in self._claims]
         except NotFound:
             self._end(Reason.RELAY_RESTARTING, CloseCode.RESTARTING)  # hello claims it anew
         except StoreUnavailable:
             self._end(Reason.STORE_DOWN, CloseCode.RESTARTING)
         else:
-            self._end(Reason.REPLACED, CloseCode.REPLACED)
+            ours = {(claim.agent, claim.epoch) for claim in self._claims.values()}
+            if {(one.id, one.epoch) for one in held} == ours:
+                # Its own claim, which it made again elsewhere, or which was closed for it.
+                self._end(Reason.RELAY_RESTARTING, CloseCode.RESTARTING)
+            else:
+                self._end(Reason.REPLACED, CloseCode.REPLACED)
 
     async def _release(self, reason: Reason) -> None:
         claims, self._claims = self._claims, {}

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket
 from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
@@ -22,13 +23,16 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from bridge.frames import Ending, FrameReader, close_frame, ping_frame, pong_frame, text_frame
-from bridge.limits import Admission, SocketLimits
+from bridge.limits import Admission, Place, Refusal, SocketLimits
 from bridge.protocol.close_codes import CloseCode
+from bridge.protocol.errors import Overloaded
 
 PING_AFTER_SECONDS = 20.0  # home routers drop idle TCP after about a minute
 DEAD_AFTER_SECONDS = 20.0  # after an unanswered ping
 CLOSING_SECONDS = 1.0  # for the other side's close frame; uvicorn waits 3 seconds in all
 TICK_SECONDS = 1.0
+WAVES = 10  # in which a process that ends sends its clients elsewhere
+WAVE_SOCKETS = 20  # fewer are no storm
 EARLY_LIMIT = 64 << 10  # bytes a client may send before it is accepted
 EXTENSION = "relay.takeover"
 _LOST = 1006  # RFC 6455 section 7.4.1: no close frame came
@@ -59,14 +63,14 @@ class Socket(asyncio.Protocol):
         "_transport",
         "_wire",
         "last_heard",
-        "remote",
+        "place",
     )
 
     def __init__(
-        self, wire: Wire, transport: asyncio.Transport, remote: str, frame_limit: int
+        self, wire: Wire, transport: asyncio.Transport, place: Place, frame_limit: int
     ) -> None:
-        """Serve the transport; ``remote`` is the client's address."""
-        self.remote = remote
+        """Serve the transport from its place."""
+        self.place = place
         self.last_heard = wire.loop.time()
         self._wire = wire
         self._transport = transport
@@ -200,7 +204,7 @@ class Socket(asyncio.Protocol):
         try:
             peer.received(messages)
         except Exception:
-            logger.exception("closing the connection of %s", self.remote)
+            logger.exception("closing the connection of %s", self.place.address)
             self.close(CloseCode.INTERNAL)
 
     def _end(self, ending: Ending) -> None:
@@ -239,9 +243,9 @@ class Wire:
         self.dirty: list[Socket] = []  # those with something to write in this loop turn
         self._timer: asyncio.TimerHandle | None = None
 
-    def adopt(self, protocol: RelayWebSocketProtocol, remote: str, frame_limit: int) -> Socket:
+    def adopt(self, protocol: RelayWebSocketProtocol, place: Place, frame_limit: int) -> Socket:
         """Make a socket of an accepted connection."""
-        socket = Socket(self, protocol.transport, remote, frame_limit)
+        socket = Socket(self, protocol.transport, place, frame_limit)
         self._connections.discard(protocol)
         self._connections.add(socket)
         self._sockets.add(socket)
@@ -250,11 +254,23 @@ class Wire:
             self._timer = self.loop.call_later(TICK_SECONDS, self._tick)
         return socket
 
+    async def drain(self, seconds: float) -> None:
+        """Let nobody in, and tell everybody in waves that the relay restarts."""
+        self.admission.end()
+        sockets = list(self._sockets)
+        random.shuffle(sockets)  # connectors and dashboards alike in each wave
+        waves = max(1, min(WAVES, len(sockets) // WAVE_SOCKETS))
+        for number in range(waves):
+            if number:
+                await asyncio.sleep(seconds / (waves - 1))
+            for socket in sockets[number::waves]:
+                socket.shutdown()
+
     def forget(self, socket: Socket) -> None:
         """Give a lost socket's place to others."""
         self._connections.discard(socket)
         self._sockets.discard(socket)
-        self.admission.release(socket.remote)
+        self.admission.release(socket.place)
 
     def flush_soon(self) -> None:
         """Flush the dirty sockets at the end of this loop turn."""
@@ -276,12 +292,12 @@ class Wire:
 class RelayWebSocketProtocol(WebSocketsSansIOProtocol):
     """uvicorn's handshake and ASGI connection, with a way out of them for ``take_over``."""
 
-    limits: ClassVar[SocketLimits] = SocketLimits()
+    admission: ClassVar[Admission | None] = None
 
     @classmethod
-    def limited_to(cls, limits: SocketLimits) -> type[RelayWebSocketProtocol]:
+    def limited_to(cls, admission: Admission) -> type[RelayWebSocketProtocol]:
         """Give this class with other limits, as uvicorn wants a class."""
-        return type(cls.__name__, (cls,), {"limits": limits})
+        return type(cls.__name__, (cls,), {"admission": admission})
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any
@@ -296,10 +312,7 @@ class RelayWebSocketProtocol(WebSocketsSansIOProtocol):
     @property
     def wire(self) -> Wire:
         """The sockets of the server that this connection came to."""
-        wire = _wires.get(self._server_state)
-        if wire is None:
-            wire = _wires[self._server_state] = Wire(self.connections, Admission(self.limits))
-        return wire
+        return wire_of(self._server_state, self.admission)
 
     def data_received(self, data: bytes) -> None:
         """Hold what comes before it is known who will read it."""
@@ -341,6 +354,15 @@ class RelayWebSocketProtocol(WebSocketsSansIOProtocol):
                 self.transport.close()
 
 
+def wire_of(server: ServerState, admission: Admission | None = None) -> Wire:
+    """Give the sockets of a server; the first to ask sets who is admitted."""
+    wire = _wires.get(server)
+    if wire is None:
+        admission = admission or Admission(SocketLimits())
+        wire = _wires[server] = Wire(server.connections, admission)
+    return wire
+
+
 _wires: WeakKeyDictionary[ServerState, Wire] = WeakKeyDictionary()
 
 
@@ -351,40 +373,46 @@ async def take_over(
     subprotocol: str | None,
     headers: list[tuple[bytes, bytes]],
     frame_limit: int,
+    subject: str = "",
 ) -> None:
     """Accept, or refuse with 429 or 503; then the socket serves itself and the route is done."""
     protocol = ws.scope["extensions"].get(EXTENSION)
     if not isinstance(protocol, RelayWebSocketProtocol):
         raise TypeError("serve the relay with uvicorn's ws=RelayWebSocketProtocol")
     wire = protocol.wire
-    remote = ws.client.host if ws.client else "local"
-    refusal = wire.admission.admit(remote)
+    place = Place(ws.client.host if ws.client else "local", subject)
+    refusal = wire.admission.admit(place)
     if refusal is not None:
-        retry = {"Retry-After": str(refusal.retry_after)}
-        await ws.send_denial_response(PlainTextResponse(refusal.message, refusal.status, retry))
+        await ws.send_denial_response(_denial(refusal))
         return
     protocol.hands_over = True
     try:
         await ws.accept(subprotocol, headers)
     except BaseException:
         protocol.hands_over = False
-        wire.admission.release(remote)
+        wire.admission.release(place)
         raise
-    _hand_over(protocol, make_peer, remote, frame_limit)
+    _hand_over(protocol, make_peer, place, frame_limit)
+
+
+def _denial(refusal: Refusal) -> JSONResponse:
+    error = {"code": Overloaded.code, "message": refusal.message, "reason": Overloaded.reason}
+    retry = {"Retry-After": str(refusal.retry_after)}
+    return JSONResponse({"error": error}, refusal.status, retry)
 
 
 def _hand_over(
     protocol: RelayWebSocketProtocol,
     make_peer: Callable[[Socket], Peer],
-    remote: str,
+    place: Place,
     frame_limit: int,
 ) -> None:
     wire = protocol.wire
     if not protocol.handshake_complete or protocol.disconnected:
         protocol.hands_over = False
-        wire.admission.release(remote)  # the client has gone meanwhile
+        wire.admission.release(place)  # the client has gone meanwhile
         return
-    socket = wire.adopt(protocol, remote, frame_limit)
+    socket = wire.adopt(protocol, place, frame_limit)
     try:
         socket.start(make_peer(socket), bytes(protocol.early))
     except BaseException:

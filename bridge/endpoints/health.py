@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from bridge import metrics
 from bridge.endpoints import TheRelay, shapes
+from bridge.protocol.errors import Overloaded
 
 router = APIRouter(tags=["health"])
 
@@ -18,7 +19,9 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", responses={503: {"model": shapes.Failure}})
 async def readyz(relay: TheRelay) -> dict[str, str]:
-    """Say whether the store answers and takes writes; 503 with the reason otherwise."""
+    """Say whether this process stays and its store takes writes; 503 with the reason otherwise."""
+    if relay.admission.is_ending:
+        raise Overloaded("this relay process ends", reason="relay_restarting")
     await relay.store.check()
     return {"status": "ready", "node": relay.node}
 

@@ -26,4 +26,5 @@ async def attach(websocket: WebSocket) -> None:
         subprotocol=subprotocol,
         headers=[],
         frame_limit=relay.settings.uplink_frame_bytes,
+        subject=f"{identity.tenant}/{identity.subject}",
     )

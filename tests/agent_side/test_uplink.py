@@ -542,6 +542,25 @@ def test_waits_grow_with_full_jitter_to_a_bound(monkeypatch):
     monkeypatch.setattr(uplink, "LONGEST_DELAY_SECONDS", 30.0)
     monkeypatch.setattr(uplink.random, "uniform", lambda _low, high: high)
     backoff = Backoff()
-    assert [backoff.next() for _ in range(9)] == [0, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert [backoff.next() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     backoff.reset()
-    assert backoff.next() == 0
+    assert backoff.next() == 0.5
+
+
+def test_a_relay_that_greeted_and_lived_a_moment_is_tried_soon_again(monkeypatch):
+    monkeypatch.setattr(uplink, "LONGEST_DELAY_SECONDS", 30.0)
+    backoff = Backoff()
+    for _ in range(6):
+        backoff.next()
+    backoff.lived(0.2)  # one that greets and breaks at once is no relay that works
+    assert backoff._ceiling == 30
+    backoff.lived(1.5)
+    assert backoff.next() <= 0.5
+
+
+def test_a_full_relay_is_tried_after_what_it_says_but_not_in_step():
+    backoff = Backoff()
+    waits = [backoff.next(told=2.0) for _ in range(200)]
+    assert min(waits) >= 2.0
+    assert max(waits) <= 3.0
+    assert len({round(wait, 1) for wait in waits}) > 5

@@ -5,7 +5,7 @@ import dataclasses
 import json
 
 import pytest
-from fakes.peers import ClientPeer, Refused
+from fakes.peers import ClientPeer, Refused, UplinkPeer
 from fakes.served import serving
 
 from bridge import dashboard, keys
@@ -169,14 +169,22 @@ async def test_loading_again_shows_all_again_once_and_asks_nothing_twice(connect
     assert len(client.questions) == 1
 
 
-async def test_one_client_may_watch_so_many_sessions(monkeypatch, connector, client):
-    monkeypatch.setattr(dashboard, "MAX_SESSIONS", 1)
-    await connector.notify(uplink.SESSION, connector.card("s2"))
-    await connector.store(connector.update(1, session="s2"), session="s2")
-    await client.load("s1")
-    await client.load("s1")
-    with pytest.raises(Refused, match="close some first"):
-        await client.load("s2")
+async def test_one_client_may_watch_so_many_sessions(redis_url):
+    """R30."""
+    async with (
+        serving(redis_url, max_sessions_per_dashboard=2) as served,
+        UplinkPeer(served) as connector,
+        ClientPeer(served) as client,
+    ):
+        await connector.hello("s1", "s2", "s3")
+        await client.initialize()
+        for session in ("s1", "s2", "s3"):
+            await connector.store(connector.update(1, session=session), session=session)
+        for session in ("s1", "s1", "s2"):
+            await client.load(session)
+        with pytest.raises(Refused, match="close some first") as refused:
+            await client.load("s3")
+    assert refused.value.data["reason"] == "too_many_sessions"
 
 
 async def test_so_many_requests_may_wait(monkeypatch, client):

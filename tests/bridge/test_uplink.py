@@ -1,12 +1,14 @@
 """A connector's connection: claim, entries up, acknowledgements and mail down."""
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 
 import pytest
 from fakes.peers import ClientPeer, Refused, UplinkPeer
 from fakes.served import serving
+from websockets.exceptions import ConnectionClosed
 
 from bridge import keys
 from bridge.protocol import uplink
@@ -98,24 +100,26 @@ async def test_an_older_epoch_is_refused_and_told_which_one_holds(process, conne
         assert await late.closed() == 4409
 
 
-async def test_a_newer_process_takes_over_and_the_older_one_is_closed_when_it_writes(
-    process, connector
-):
+async def test_a_newer_process_takes_over_and_the_older_one_is_closed(process, connector):
     async with UplinkPeer(process, writer="w2", epoch=connector.epoch + 1) as newer:
         await newer.hello("s1")
-        await connector.say(connector.update(1))
+        with contextlib.suppress(ConnectionClosed):
+            await connector.say(connector.update(1))
         assert await connector.closed() == 4409
         await newer.store(newer.update(1))
 
 
-async def test_an_older_one_at_another_relay_process_is_closed_too(redis_url, process, connector):
+async def test_an_older_one_at_another_relay_process_is_told_at_once(
+    redis_url, process, connector, figure
+):
     async with (
         serving(redis_url, state_dir=process.settings.state_dir) as second,
         UplinkPeer(second, writer="w2", epoch=connector.epoch + 1) as newer,
     ):
         await newer.hello("s1")
-        await connector.notify(uplink.SESSION, connector.card("s1"))
+        began = time.monotonic()
         assert await connector.closed() == 4409
+        figure(f"the older connector was told after {(time.monotonic() - began) * 1000:.0f} ms")
 
 
 async def test_an_older_one_that_says_nothing_is_closed_when_its_claim_is_renewed(

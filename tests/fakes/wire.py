@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI, WebSocket
 
 from bridge.frames import close_frame, ping_frame, text_frame
-from bridge.limits import SocketLimits
+from bridge.limits import Admission, SocketLimits
 from bridge.websocket import RelayWebSocketProtocol, Socket, take_over
 
 FRAME_LIMIT = 1 << 20
@@ -51,7 +51,7 @@ class EchoServer:
         self.peers: list[EchoPeer] = []
         self.holding, self.accept_held = threading.Event(), threading.Event()
         self.app = self._make_app()
-        ws = RelayWebSocketProtocol.limited_to(SocketLimits(**limits))
+        ws = RelayWebSocketProtocol.limited_to(Admission(SocketLimits(**limits)))
         self.config = uvicorn.Config(
             self.app, port=0, loop=loop, ws=ws, log_config=None, timeout_graceful_shutdown=3
         )

@@ -37,6 +37,13 @@ export async function signOut(): Promise<void> {
   await call("POST", "/api/sign-out", {});
 }
 
+/** Gives the ms that a relay which lets nobody in asks one to wait; 0 when it lets one in. */
+export async function retryAfter(): Promise<number> {
+  const response = await fetch("/acp", { cache: "no-store" });
+  const seconds = response.status === 503 ? Number(response.headers.get("retry-after")) : 0;
+  return Number.isFinite(seconds) ? Math.min(60, seconds) * 1000 : 0;
+}
+
 /** Reads the entries before a cursor, oldest first. */
 export async function logBefore(
   session: string,

@@ -13,6 +13,7 @@ let sockets: FakeSocket[];
 let links: Link[];
 let messages: Message[];
 let signedIn: "in" | "out" | "away";
+let askedToWait: number;
 let connection: Connection;
 
 const socket = () => sockets.at(-1) as FakeSocket;
@@ -31,11 +32,13 @@ beforeEach(() => {
   links = [];
   messages = [];
   signedIn = "in";
+  askedToWait = 0;
   const listener = {
     link: (link: Link) => links.push(link),
     ready: async () => undefined,
     message: (message: Message) => messages.push(message),
     isSignedIn: async () => signedIn,
+    retryAfter: async () => askedToWait,
   };
   const open = () => {
     const fake = new FakeSocket();
@@ -79,6 +82,27 @@ describe("the link", () => {
     socket().close(1006);
     await settle();
     expect(links.at(-1)).toMatchObject(expected);
+  });
+
+  test("waits as long as a full relay asks, and a little for the others", async () => {
+    askedToWait = 3_000;
+    socket().close(1006);
+    await settle();
+    await vi.advanceTimersByTimeAsync(2_999);
+    expect(sockets).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(1_001);
+    expect(sockets).toHaveLength(2);
+  });
+
+  test("comes back within half a second each time the relay restarts", async () => {
+    for (let n = 1; n <= 5; n++) {
+      await goLive();
+      await vi.advanceTimersByTimeAsync(1_500);
+      socket().close(1012);
+      await settle();
+      await vi.advanceTimersByTimeAsync(500);
+      expect(sockets).toHaveLength(n + 1);
+    }
   });
 
   test("does not come back after a final code", async () => {

@@ -29,6 +29,8 @@ export interface Listener {
   message(message: Message): void;
   /** Asked when a socket was refused: "in", "out" (signed out) or "away" (nobody answers). */
   isSignedIn(): Promise<"in" | "out" | "away">;
+  /** Asked then too: the ms that a relay which is full wants us to wait; 0 when it is not. */
+  retryAfter(): Promise<number>;
 }
 
 export class RequestError extends Error {
@@ -52,8 +54,8 @@ interface Waiter {
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
-// A link that lived so long was a good one: the next wait is a short one again.
-const GOOD_LIFE = 30_000;
+// A link that was greeted and lived so long was a good one: the next wait is a short one again.
+const GOOD_LIFE = 1_000;
 const ANSWER_WITHIN = 15_000;
 const PROBE_WITHIN = 5_000;
 // Routers drop idle TCP after about a minute, and a browser tells nothing of it.
@@ -207,7 +209,9 @@ export class Connection {
     const reason = await this.reasonOf(code, opened);
     if (this.stopped || this.socket || this.retry) return;
     if (reason === "signed_out") return this.end({ state: "signed-out" });
-    this.waitAndRetry(reason);
+    const told = reason === "socket_refused" ? await this.listener.retryAfter() : 0;
+    if (this.stopped || this.socket || this.retry) return;
+    this.waitAndRetry(reason, told);
   }
 
   private end(link: Link): void {
@@ -223,13 +227,17 @@ export class Connection {
     return answer === "away" ? "relay_unreachable" : "socket_refused";
   }
 
-  private waitAndRetry(reason: string): void {
-    const wait = waitBefore(this.attempts++);
+  private waitAndRetry(reason: string, told: number): void {
+    const wait = told ? told + Math.random() * Math.max(1000, told / 4) : this.nextWait();
     this.retry = setTimeout(() => {
       this.tell(reason, null);
       this.connect();
     }, wait);
     this.tell(reason, Date.now() + wait);
+  }
+
+  private nextWait(): number {
+    return waitBefore(this.attempts++);
   }
 
   private tell(reason: string, next: number | null): void {

@@ -66,6 +66,7 @@ beforeEach(async () => {
     ready: async () => undefined,
     message: (message: object) => conversation.receive(message as Entry),
     isSignedIn: async () => "in" as const,
+    retryAfter: async () => 0,
   };
   const open = () => {
     sockets.push(new FakeSocket());

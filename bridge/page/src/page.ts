@@ -133,6 +133,10 @@ export class Page {
     }
   }
 
+  async retryAfter(): Promise<number> {
+    return api.retryAfter().catch(() => 0);
+  }
+
   private async tryToSignIn(secret: string): Promise<void> {
     try {
       await api.signIn(secret);
