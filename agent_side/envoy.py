@@ -153,6 +153,8 @@ class Envoy:
 
     def welcomed(self, result: HelloResult) -> None:
         """Take what the relay knows, and say again what it may have missed."""
+        assert self.orders is not None
+        self.orders.skew_ms = result.time - now_ms()
         self._of.host.questions.renew(result.closed)
         for done in self._of.mailbox.outcomes():
             self._tell(uplink.MAIL_DONE, done)

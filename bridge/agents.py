@@ -137,8 +137,11 @@ class Agents:
         await self._inbox.wake(nodes, keys.changes(tenant))
         return claim
 
-    async def renew(self, claim: Claim, last_seen: int) -> bool:
-        """Extend the lease; False when the claim is no longer this connection's."""
+    async def renew(self, claim: Claim, quiet_ms: int) -> bool:
+        """Extend the lease; False when the claim is no longer this connection's.
+
+        ``quiet_ms``: how long ago the connector was heard; no clock but the store's counts.
+        """
         names = [
             keys.claim(claim.tenant, claim.agent),
             keys.mail(claim.tenant, claim.agent),
@@ -152,7 +155,7 @@ class Agents:
                 claim.epoch,
                 claim.writer,
                 claim.connection,
-                last_seen,
+                max(0, quiet_ms),
                 LEASE_MS,
                 self._life_ms,
                 SESSIONS_TURN_MS,

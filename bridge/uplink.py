@@ -355,10 +355,9 @@ class Uplink:
                 self._tell(uplink.PRESENCE, uplink.Presence(session_id, watching))
 
     async def _renew(self) -> None:
-        quiet = asyncio.get_running_loop().time() - self._socket.last_heard
-        last_seen = round((time.time() - quiet) * 1000)
+        quiet_ms = round((asyncio.get_running_loop().time() - self._socket.last_heard) * 1000)
         for claim in self._claims.values():
-            if not await self._relay.agents.renew(claim, last_seen) and not self._is_over:
+            if not await self._relay.agents.renew(claim, quiet_ms) and not self._is_over:
                 await self._unclaimed()
 
     async def _unclaimed(self) -> None:

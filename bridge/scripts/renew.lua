@@ -1,6 +1,6 @@
 -- Extends a claim's lease; once an hour its sessions' lives are due as well.
 -- KEYS 1 claim 2 mail 3 mailed 4 sessions of the agent
--- ARGV 1 epoch 2 writer 3 connection 4 last seen 5 lease ms 6 life ms 7 ms between sessions' turns
+-- ARGV 1 epoch 2 writer 3 connection 4 ms since it was heard 5 lease ms 6 life ms 7 ms between sessions' turns
 -- Gives 0 lost, 1 renewed, 2 renewed and sessions are due
 
 local claim, now = KEYS[1], clock()
@@ -8,7 +8,7 @@ local held = redis.call('HMGET', claim, 'epoch', 'writer', 'connection', 'sessio
 if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] or held[3] ~= ARGV[3] then return 0 end
 if held[5] ~= '0' then return 0 end
 
-redis.call('HSET', claim, 'last_seen', whole(math.min(tonumber(ARGV[4]), now)),
+redis.call('HSET', claim, 'last_seen', whole(now - tonumber(ARGV[4])),
   'lease_until', whole(now + tonumber(ARGV[5])))
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ARGV[6])

@@ -362,6 +362,22 @@ async def test_mail_that_comes_too_late_is_refused(tmp_path):
         assert running.agent.received("session/prompt") == []
 
 
+@pytest.mark.parametrize("ahead_ms", [3_600_000, -3_600_000])
+async def test_a_mail_s_end_is_told_by_the_relay_s_clock(tmp_path, ahead_ms):
+    """R21."""
+    async with FakeRelay() as relay:
+        relay.ahead_ms = ahead_ms
+        async with Running(tmp_path, relay=relay, turns=[[{"chunks": 1}]]) as running:
+            session = await relay.new_session(running.work)
+            now = time.time_ns() // 1_000_000 + ahead_ms
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}
+            relay.send_mail("session/prompt", prompt, "m-late", not_after=now - 1_000)
+            relay.send_mail("session/prompt", prompt, "m-good", not_after=now + 60_000)
+            assert (await relay.outcome("m-late")).error is not None
+            assert (await relay.outcome("m-good")).error is None
+            assert len(running.agent.received("session/prompt")) == 1
+
+
 async def test_a_cancel_does_not_wait_behind_a_prompt(tmp_path):
     async with (
         FakeRelay() as relay,

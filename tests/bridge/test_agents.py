@@ -32,8 +32,8 @@ async def test_a_claimed_agent_is_attached_and_described(writer):
 async def test_a_higher_epoch_takes_over_and_the_old_one_cannot_renew(writer):
     old = writer.claim
     await writer.take_claim(epoch=old.epoch + 1, writer="w2")
-    assert not await writer.agents.renew(old, await writer.store.time_ms())
-    assert await writer.agents.renew(writer.claim, await writer.store.time_ms())
+    assert not await writer.agents.renew(old, 0)
+    assert await writer.agents.renew(writer.claim, 0)
 
 
 async def test_the_same_process_resumes_its_claim(writer):
@@ -79,19 +79,20 @@ async def test_of_many_processes_of_one_epoch_one_gets_the_claim(store, writer):
 
 
 async def test_a_renewal_notes_when_the_agent_was_last_heard(writer):
-    now = await writer.store.time_ms()
-    await writer.agents.renew(writer.claim, now - 5000)
-    assert (await attachment(writer)).last_seen == now - 5000
+    before = await writer.store.time_ms()
+    await writer.agents.renew(writer.claim, 5000)
+    after = await writer.store.time_ms()
+    assert before <= (await attachment(writer)).last_seen + 5000 <= after
 
 
 async def test_an_agent_that_was_not_heard_for_long_is_unresponsive(writer):
-    await writer.agents.renew(writer.claim, await writer.store.time_ms() - 60_000)
+    await writer.agents.renew(writer.claim, 60_000)
     found = await attachment(writer)
     assert (found.state, found.reason) == (State.UNRESPONSIVE, Reason.PONG_MISSED)
 
 
-async def test_a_relay_clock_that_runs_ahead_does_not_move_the_last_word_into_the_future(writer):
-    await writer.agents.renew(writer.claim, 2 * writer.epoch)
+async def test_the_last_word_is_never_in_the_future(writer):
+    await writer.agents.renew(writer.claim, -5000)
     assert (await attachment(writer)).last_seen <= await writer.store.time_ms()
 
 
@@ -114,14 +115,14 @@ async def test_a_closed_connection_says_why(writer, reason, state):
     await writer.agents.close(writer.claim, reason)
     found = await attachment(writer)
     assert (found.state, found.reason) == (state, reason)
-    assert not await writer.agents.renew(writer.claim, await writer.store.time_ms())
+    assert not await writer.agents.renew(writer.claim, 0)
 
 
 async def test_an_old_sockets_end_does_not_end_the_new_one(writer):
     old = writer.claim
     await writer.take_claim(epoch=old.epoch)
     await writer.agents.close(old, Reason.SOCKET_CLOSED)
-    assert not await writer.agents.renew(old, await writer.store.time_ms())
+    assert not await writer.agents.renew(old, 0)
     assert (await attachment(writer)).state is State.ATTACHED
 
 
@@ -132,7 +133,7 @@ async def test_a_living_claim_lets_its_sessions_live_on(store, writer):
     await store.commands.pexpire(meta, 60_000)
     await store.commands.zadd(keys.sessions_of("acme", "a1"), {"gone": 1})
 
-    await writer.agents.renew(writer.claim, await store.time_ms())
+    await writer.agents.renew(writer.claim, 0)
 
     assert await store.commands.pttl(meta) > 3600_000
     assert await store.commands.pttl(pinned) == -1
@@ -190,5 +191,5 @@ async def test_a_lost_reply_to_a_claim_leaves_one_claim_and_one_notice(on_lossy_
     proxy.lose_reply_to("lost-one")
     await writer.take_claim("a2", writer="lost-one")
     assert proxy.lost.is_set()
-    assert await writer.agents.renew(writer.claim, await writer.store.time_ms())
+    assert await writer.agents.renew(writer.claim, 0)
     assert await writer.store.commands.xlen(keys.changes("acme")) == before + 1

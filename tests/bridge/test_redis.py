@@ -171,7 +171,7 @@ async def use_everything(writer) -> None:
     await writer.mailbox.acknowledge(writer.claim, n)
     await writer.mailbox.done(writer.claim, MailDone("m-1"))
     await writer.append(writer.resolved(3))
-    await writer.agents.renew(writer.claim, await writer.store.time_ms())
+    await writer.agents.renew(writer.claim, 0)
     await writer.agents.close(writer.claim, Reason.SOCKET_CLOSED)
 
 

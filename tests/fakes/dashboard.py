@@ -195,6 +195,7 @@ class FakeDashboard(FakeEditor):
             received = end.rcvd
             self.closed_with = (received.code, received.reason) if received else (None, "")
         finally:
+            self._tasks[1].cancel()  # there is nobody to write to
             asyncio.get_running_loop().call_soon(asyncio.create_task, self._wake())
 
 

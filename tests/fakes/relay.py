@@ -38,6 +38,7 @@ class FakeRelay:
         self.cut_after: int | None = None  # entries; then the socket is torn
         self.loses: set[int] = set()  # the n-th entry it hears is as if never sent
         self.limits: dict[str, int] = {}
+        self.ahead_ms = 0  # its clock before that of this machine
         self.closed: list[str] = []  # round-trips it says are closed
         self.headers: list[dict[str, str]] = []
         self.hellos: list[Hello] = []
@@ -228,7 +229,7 @@ class FakeRelay:
             "limits": self.limits,
             "sessions": [self._stored(card.session_id) for card in hello.sessions],
             "closed": [id_ for id_ in hello.open if id_ in self.closed],
-            "time": time.time_ns() // 1_000_000,
+            "time": time.time_ns() // 1_000_000 + self.ahead_ms,
         }
         await socket.send(jsonrpc.result(message.id, result), text=True)
         self._socket = socket
