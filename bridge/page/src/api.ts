@@ -48,10 +48,26 @@ export async function retryAfter(): Promise<number> {
 export async function logBefore(
   session: string,
   before: CursorText,
-  limit = 500,
+  limit = 1000,
 ): Promise<LogPage> {
-  const query = new URLSearchParams({ before, limit: String(limit) });
+  const query = new URLSearchParams({ before, limit: String(limit), compact: "true" });
   return call<LogPage>("GET", `/api/sessions/${encodeURIComponent(session)}/log?${query}`);
+}
+
+export interface Piece {
+  size: number;
+  text: string;
+  next?: number | null;
+}
+
+/** Reads a piece of one entry in full, as the machine that wrote it keeps it. */
+export async function entryPiece(
+  session: string,
+  cursor: CursorText,
+  offset: number,
+): Promise<Piece> {
+  const path = `/api/sessions/${encodeURIComponent(session)}/log/${cursor}`;
+  return call<Piece>("GET", `${path}?offset=${offset}`);
 }
 
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {

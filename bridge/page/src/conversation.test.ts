@@ -84,6 +84,74 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+// Answers what is fetched over HTTP, one answer after the other; gives the paths asked for.
+function serves(...answers: [number, object][]): string[] {
+  const paths: string[] = [];
+  vi.stubGlobal("fetch", async (path: string) => {
+    paths.push(path);
+    const [status, body] = answers[paths.length - 1] ?? [500, {}];
+    return new Response(JSON.stringify(body), { status });
+  });
+  return paths;
+}
+
+describe("history and long entries", () => {
+  const shortened = () => says(10, "head…", { full: { bytes: 12, host: "anna-mbp" } });
+
+  beforeEach(async () => {
+    await goLive();
+    conversation.gap({ sessionId: "s1", from: "1:5", reason: "history_starts_here" });
+    socket().tell(says(9, "end", { joined: 4 }));
+    socket().answer("session/load", {});
+    await settle();
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  test("earlier entries are asked for from the first of the joined ones", async () => {
+    const paths = serves([200, { entries: [says(5, "start ", { joined: 5 })], more: false }]);
+    expect(conversation.before.value).toBe("more");
+    await conversation.loadEarlier();
+    expect(paths[0]).toContain("before=1%3A6");
+    expect(texts()).toEqual(["start end"]);
+    expect(conversation.before.value).toBe("beginning");
+  });
+
+  test("what cannot be read now says why and may be tried again", async () => {
+    const away = { error: { message: "it is on anna-mbp, which is disconnected", reason: "x" } };
+    serves([409, away], [200, { entries: [says(5, "start ", { joined: 5 })], more: false }]);
+    await conversation.loadEarlier();
+    expect(conversation.beforeProblem.value).toContain("anna-mbp");
+    expect(conversation.before.value).toBe("more");
+    await conversation.loadEarlier();
+    expect(conversation.beforeProblem.value).toBeNull();
+    expect(conversation.before.value).toBe("beginning");
+  });
+
+  test("what came shortened is fetched in pieces and takes its place", async () => {
+    socket().tell(shortened());
+    await settle();
+    const whole = JSON.stringify(says(10, " and all of it"));
+    const paths = serves(
+      [200, { size: whole.length, text: whole.slice(0, 20), next: 20 }],
+      [200, { size: whole.length, text: whole.slice(20), next: null }],
+    );
+    const item = conversation.view.value.items.at(-1);
+    const stub = item && "stub" in item ? item.stub : null;
+    expect(stub).toEqual({ cursor: "1:10", bytes: 12, host: "anna-mbp" });
+    if (stub) await conversation.showAll(stub);
+    expect(paths[1]).toBe("/api/sessions/s1/log/1:10?offset=20");
+    expect(texts()).toEqual(["end and all of it"]);
+    expect(conversation.fetching.value.size).toBe(0);
+  });
+
+  test("a whole that cannot be fetched says why", async () => {
+    serves([409, { error: { message: "it is on anna-mbp, which is detached", reason: "x" } }]);
+    await conversation.showAll({ cursor: "1:10", bytes: 12, host: "anna-mbp" });
+    const failed = conversation.fetching.value.get("1:10");
+    expect(failed).toMatchObject({ state: "failed", message: expect.stringContaining("detached") });
+  });
+});
+
 describe("an opened session", () => {
   test("is drawn when its history is whole, and then as entries come", async () => {
     socket().tell(says(1, "a"));
@@ -105,7 +173,7 @@ describe("an opened session", () => {
     await settle();
     await reconnect();
     const [params] = socket().received("session/resume");
-    expect(params?._meta).toEqual({ "chimera.bridge": { cursor: "1:1" } });
+    expect(params?._meta).toEqual({ "chimera.bridge": { cursor: "1:1", compact: true } });
     socket().answer("session/resume", {});
     socket().tell(says(1, "a"));
     socket().tell(says(2, "b"));

@@ -3,10 +3,18 @@
 import { batch, signal } from "@preact/signals";
 import { logBefore } from "./api";
 import { type Connection, Disconnected, RequestError } from "./connection";
-import { type Cursor, compareCursors, cursorText, parseCursor, START } from "./cursor";
+import {
+  type Cursor,
+  type CursorText,
+  compareCursors,
+  cursorText,
+  parseCursor,
+  START,
+} from "./cursor";
 import { newId } from "./ids";
 import { Prompts } from "./prompts";
 import { type Item, type RunningTurn, Transcript, withoutLostTail } from "./transcript";
+import { type Fetching, firstOf, type Stub, stubOf, wholeEntry } from "./whole";
 import {
   type ConfigOption,
   type Entry,
@@ -19,6 +27,8 @@ import {
 
 export interface View {
   items: readonly Item[];
+  /** The first entry that the items hold. */
+  first: CursorText;
   running: RunningTurn | null;
   queued: ReadonlySet<string>;
   usage: Usage | null;
@@ -32,6 +42,9 @@ export type Loading =
   | { state: "whole" }
   | { state: "failed"; message: string; reason: string };
 
+// Of a long session the newest entries come first; what was before is read when one goes up to it.
+const AT_FIRST = 1000;
+
 /** What lies before the first entry that is shown. */
 export type Before = "beginning" | "more" | "reading" | "dropped";
 
@@ -43,6 +56,7 @@ interface Mark {
 
 const NOTHING: View = {
   items: [],
+  first: "",
   running: null,
   queued: new Set(),
   usage: null,
@@ -54,6 +68,10 @@ export class Conversation {
   readonly view = signal<View>(NOTHING);
   readonly loading = signal<Loading>({ state: "waiting" });
   readonly before = signal<Before>("beginning");
+  /** Why earlier entries could not be read. */
+  readonly beforeProblem = signal<string | null>(null);
+  /** What came shortened and is being fetched in full, by its cursor. */
+  readonly fetching = signal<ReadonlyMap<CursorText, Fetching>>(new Map());
   /** When I asked to stop the turn that runs; null: not asked. */
   readonly stopping = signal<number | null>(null);
   /** Whether a mode or an option that I chose is on its way. */
@@ -119,7 +137,7 @@ export class Conversation {
     }
     const mark = { reason: String(params.reason ?? ""), from, at: this.transcript.last };
     if (this.entries.length === 0) {
-      this.before.value = "dropped";
+      this.before.value = "more";
       return;
     }
     this.marks.push(mark);
@@ -131,6 +149,7 @@ export class Conversation {
     const { first } = this.transcript;
     if (!first || this.before.value === "reading") return;
     this.before.value = "reading";
+    this.beforeProblem.value = null;
     try {
       const page = await logBefore(this.sessionId, cursorText(first));
       this.rebuild([...page.entries, ...this.entries]);
@@ -138,7 +157,22 @@ export class Conversation {
       this.draw();
     } catch (error) {
       this.before.value = "more";
-      this.refusal.value = (error as Error).message;
+      this.beforeProblem.value = (error as Error).message;
+    }
+  }
+
+  /** Fetches the whole of an entry that came shortened, and shows it in its place. */
+  async showAll(stub: Stub): Promise<void> {
+    this.fetched(stub, { state: "reading", share: 0 });
+    try {
+      const whole = await wholeEntry(this.sessionId, stub, (share) => {
+        this.fetched(stub, { state: "reading", share });
+      });
+      this.rebuild(this.entries.map((one) => (stubOf(one)?.cursor === stub.cursor ? whole : one)));
+      this.fetched(stub, null);
+      this.draw();
+    } catch (error) {
+      this.fetched(stub, { state: "failed", message: (error as Error).message });
     }
   }
 
@@ -178,9 +212,16 @@ export class Conversation {
   }
 
   private attachParams(cursor: Cursor | null): Payload {
-    const params = { sessionId: this.sessionId, cwd: "/", mcpServers: [] };
-    if (!cursor) return params;
-    return { ...params, _meta: { [META]: { cursor: cursorText(cursor) } } };
+    const wanted = cursor ? { cursor: cursorText(cursor) } : { limit: AT_FIRST };
+    const meta = { [META]: { ...wanted, compact: true } };
+    return { sessionId: this.sessionId, cwd: "/", mcpServers: [], _meta: meta };
+  }
+
+  private fetched(stub: Stub, fetching: Fetching | null): void {
+    const all = new Map(this.fetching.value);
+    if (fetching) all.set(stub.cursor, fetching);
+    else all.delete(stub.cursor);
+    this.fetching.value = all;
   }
 
   private attachFailed(error: unknown): void {
@@ -212,7 +253,7 @@ export class Conversation {
 
   private endOf(readSome: boolean): Before {
     const first = this.entries[0];
-    const meta = first && metaOf(first);
+    const meta = first && { ...metaOf(first), ...firstOf(first) };
     if (!meta || (meta.seq === 1 && parseCursor(meta.prev).epoch === 0)) return "beginning";
     return readSome && this.before.value !== "dropped" ? "more" : "dropped";
   }
@@ -233,11 +274,12 @@ export class Conversation {
   }
 
   private draw(): void {
-    const { items, running, queued, usage, mode, configOptions, seenMail, dropped } =
+    const { items, first, running, queued, usage, mode, configOptions, seenMail, dropped } =
       this.transcript;
     batch(() => {
       this.view.value = {
         items: items.slice(),
+        first: first ? cursorText(first) : "",
         running,
         queued: new Set(queued),
         usage,

@@ -13,6 +13,7 @@ const said = (key: string, second: number): Item => ({
   at: Date.parse(at(second)),
   text: "",
   messageId: null,
+  stub: null,
 });
 
 describe("the questions that wait", () => {

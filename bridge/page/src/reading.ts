@@ -5,6 +5,8 @@ import type { Subject } from "./subject";
 
 const CHARACTERS = 2000;
 const LINES = 40;
+/** Characters that one tap opens: a browser needs seconds for a line of two million. */
+export const OPENED_AT_ONCE = 200_000;
 const CHANGE_LINES = 120;
 const CHANGE_CHARACTERS = 12_000;
 

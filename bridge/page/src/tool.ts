@@ -2,6 +2,7 @@
 
 import { contentDiffs, exitCodeOf, outputDelta, outputOf } from "./output";
 import { below, type Diff, type Subject } from "./subject";
+import type { Stub } from "./whole";
 import type { Answer, Origin, Payload } from "./wire";
 
 /** A question that was asked about the call, as far as the log tells. */
@@ -37,6 +38,8 @@ export interface ToolItem {
   diffs: Diff[];
   endedAt: number | null;
   asked: Asked[];
+  /** What came shortened of it, and can be fetched. */
+  stub: Stub | null;
 }
 
 const OVER = new Set(["completed", "failed", "unfinished"]);
@@ -62,11 +65,17 @@ export function newTool(key: string, toolCallId: string, at: number | null): Too
     diffs: [],
     endedAt: null,
     asked: [],
+    stub: null,
   };
 }
 
 /** Gives the card after an update; fields that the update lacks stay. */
-export function updated(tool: ToolItem, update: Payload, at: number | null): ToolItem {
+export function updated(
+  tool: ToolItem,
+  update: Payload,
+  at: number | null,
+  stub: Stub | null = null,
+): ToolItem {
   const status = textOf(update.status) || tool.status;
   const input = filled(update.rawInput) ?? tool.input;
   const diffs = contentDiffs(update.content);
@@ -81,6 +90,7 @@ export function updated(tool: ToolItem, update: Payload, at: number | null): Too
     output: (outputOf(update) ?? tool.output) + outputDelta(update),
     exitCode: exitCodeOf(update) ?? tool.exitCode,
     diffs: diffs.length ? diffs : tool.diffs,
+    stub: stub ?? (update.content || update.rawOutput ? null : tool.stub),
   };
   if (isOver(next) && tool.endedAt === null) next.endedAt = at;
   return next;

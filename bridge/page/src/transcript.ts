@@ -8,6 +8,7 @@
 import { instant } from "./age";
 import { type Cursor, compareCursors, cursorText, parseCursor, START } from "./cursor";
 import { newTool, type Resolved, type ToolItem, updated } from "./tool";
+import { firstOf, type Stub, stubOf } from "./whole";
 import {
   type ConfigOption,
   type Entry,
@@ -28,12 +29,14 @@ export interface UserItem extends Base {
   text: string;
   origin: Origin | null;
   mailId: string | null;
+  stub: Stub | null;
 }
 
 export interface TextItem extends Base {
   type: "agent" | "thought";
   text: string;
   messageId: string | null;
+  stub: Stub | null;
 }
 
 export interface PlanItem extends Base {
@@ -117,7 +120,7 @@ export class Transcript {
     const cursor: Cursor = { epoch: meta.epoch, seq: meta.seq };
     if (compareCursors(cursor, this.last) <= 0) return false;
     this.last = cursor;
-    this.first ??= cursor;
+    this.first ??= firstOf(entry);
     this.apply(entry, cursorText(cursor), instant(meta.at));
     return true;
   }
@@ -153,14 +156,14 @@ export class Transcript {
         this.userChunk(update, entry, key, at);
         break;
       case "agent_message_chunk":
-        this.textChunk("agent", update, key, at);
+        this.textChunk("agent", update, key, at, stubOf(entry));
         break;
       case "agent_thought_chunk":
-        this.textChunk("thought", update, key, at);
+        this.textChunk("thought", update, key, at, stubOf(entry));
         break;
       case "tool_call":
       case "tool_call_update":
-        this.toolCall(update, key, at);
+        this.toolCall(update, key, at, stubOf(entry));
         break;
       case "plan":
         this.planned(update, key, at);
@@ -182,33 +185,50 @@ export class Transcript {
   private userChunk(update: Payload, entry: Entry, key: string, at: number | null): void {
     const { origin = null, mailId = null } = metaOf(entry);
     const text = blockText(update.content);
+    const stub = stubOf(entry);
     if (mailId) this.seenMail.add(mailId);
     const last = this.items.at(-1);
     if (last?.type === "user" && this.promptOpen && last.mailId === mailId) {
-      this.items[this.items.length - 1] = { ...last, text: joined(last.text, text) };
+      this.items[this.items.length - 1] = {
+        ...last,
+        text: joined(last.text, text),
+        stub: stub ?? last.stub,
+      };
     } else {
-      this.items.push({ type: "user", key, at, text, origin, mailId });
+      this.items.push({ type: "user", key, at, text, origin, mailId, stub });
     }
     this.promptOpen = true;
   }
 
-  private textChunk(type: "agent" | "thought", update: Payload, key: string, at: number | null) {
+  private textChunk(
+    type: "agent" | "thought",
+    update: Payload,
+    key: string,
+    at: number | null,
+    stub: Stub | null,
+  ) {
     const text = blockText(update.content);
     const messageId = typeof update.messageId === "string" ? update.messageId : null;
     const last = this.items.at(-1);
     if (last?.type === type && last.messageId === messageId) {
-      this.items[this.items.length - 1] = { ...last, text: last.text + text };
+      const whole = { ...last, text: last.text + text, stub: stub ?? last.stub };
+      this.items[this.items.length - 1] = whole;
     } else if (text) {
-      this.items.push({ type, key, at, text, messageId });
+      this.items.push({ type, key, at, text, messageId, stub });
     }
   }
 
-  private toolCall(update: Payload, key: string, at: number | null): number {
+  private toolCall(
+    update: Payload,
+    key: string,
+    at: number | null,
+    stub: Stub | null = null,
+  ): number {
     const id = String(update.toolCallId ?? key);
     const known = this.tools.get(id);
     const index = known ?? this.items.length;
     const tool = known === undefined ? newTool(key, id, at) : (this.items[known] as ToolItem);
-    this.items[index] = updated(tool, update, at);
+    this.items[index] = updated(tool, update, at, stub);
     this.tools.set(id, index);
     return index;
   }

@@ -135,6 +135,10 @@ export interface Meta {
   origin?: Origin;
   mailId?: string;
   prev?: string;
+  /** It stands for so many entries, pieces of one text, and has the last one's number. */
+  joined?: number;
+  /** It is a short form; so long is the whole, kept on that machine. */
+  full?: { bytes: number; host: string };
   roundTrip?: { id: string; subject: string; risk: Risk; kind: string };
 }
 

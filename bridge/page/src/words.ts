@@ -7,7 +7,10 @@ export const words = {
   back: "Back",
   close: "Close",
   skip: "Skip to the content",
-  more: (count: number) => `Show the rest (${count.toLocaleString()} more characters)`,
+  more: (left: number, next = left) =>
+    next < left
+      ? `Show ${next.toLocaleString()} of ${left.toLocaleString()} more characters`
+      : `Show the rest (${left.toLocaleString()} more characters)`,
   moreLines: (count: number) => `Show the rest (${count.toLocaleString()} more lines)`,
   linesNotShown: "unchanged lines",
 
@@ -235,7 +238,13 @@ export const words = {
     beginning: "The session begins here",
     earlier: "Load earlier entries",
     readingEarlier: "Reading earlier entries",
+    earlierFailed: (why: string) => `Earlier entries cannot be read now: ${why}.`,
     dropped: "History starts here: what came before is no longer kept",
+    showAll: (size: string, host: string) =>
+      host ? `Show all (${size}, from ${host})` : `Show all (${size})`,
+    readingAll: (percent: number, host: string) =>
+      host ? `Reading from ${host}, ${percent} %` : `Reading, ${percent} %`,
+    notShown: (why: string) => `The whole cannot be read now: ${why}.`,
     shown: (count: number) => `Show ${count.toLocaleString()} earlier`,
     reading: (received: number) =>
       received

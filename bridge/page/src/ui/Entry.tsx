@@ -18,6 +18,8 @@ import type {
 import { words } from "../words";
 import { Age } from "./Age";
 import { Markdown } from "./Markdown";
+import { Output } from "./Output";
+import { ShowAll } from "./ShowAll";
 import { Asked, ToolCard } from "./ToolCard";
 import { useNames } from "./useNames";
 
@@ -33,11 +35,11 @@ export const Entry = memo(({ item, conversation, sessionId }: Props) => {
     case "user":
       return <Said item={item} conversation={conversation} />;
     case "agent":
-      return <Markdown text={item.text} />;
+      return <Text item={item} conversation={conversation} />;
     case "thought":
       return <Thought item={item} conversation={conversation} />;
     case "tool":
-      return <ToolCard tool={item} sessionId={sessionId} />;
+      return <ToolCard tool={item} conversation={conversation} sessionId={sessionId} />;
     case "question":
       return <Asked roundTrip={item.roundTrip} />;
     case "plan":
@@ -53,6 +55,19 @@ export const Entry = memo(({ item, conversation, sessionId }: Props) => {
   }
 });
 
+// Markdown of a book is drawn for seconds; beyond this a text is shown as it is, part by part.
+const MARKDOWN_CHARACTERS = 100_000;
+
+function Text({ item, conversation }: { item: TextItem; conversation: Conversation }) {
+  const isLong = item.text.length > MARKDOWN_CHARACTERS;
+  return (
+    <>
+      {isLong ? <Output text={item.text} running={false} /> : <Markdown text={item.text} />}
+      <ShowAll stub={item.stub} conversation={conversation} />
+    </>
+  );
+}
+
 function Said({ item, conversation }: { item: UserItem; conversation: Conversation }) {
   const { store } = usePage();
   const who = whoIs(item.origin, { isMe: (by) => store.isMe(by) });
@@ -64,6 +79,7 @@ function Said({ item, conversation }: { item: UserItem; conversation: Conversati
       <div class="bubble" dir="auto">
         {item.text}
       </div>
+      <ShowAll stub={item.stub} conversation={conversation} />
       <p class="note">
         {capital(words.session.from(who, whereIs(item.origin)))}
         {queued && ` · ${words.session.queued}`} · <Age at={item.at} />

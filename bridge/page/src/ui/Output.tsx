@@ -1,18 +1,24 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { isTerminalText, terminalHtml } from "../markdown";
 import { headOf, tailOf } from "../reading";
 import { words } from "../words";
+import { useOpening } from "./useOpening";
 
 /** What a tool printed: its beginning and a count of the rest, or while it runs the end. */
 export function Output({ text, running }: { text: string; running: boolean }) {
-  const [opened, setOpened] = useState(false);
-  const shown = opened ? text : running ? tailOf(text) : headOf(text);
-  const left = text.length - shown.length;
+  const first = running ? tailOf(text) : headOf(text);
+  const { length, left, next, open } = useOpening(text, first.length);
+  const shown = running ? text.slice(text.length - length) : text.slice(0, length);
+  const more = left > 0 && (
+    <button type="button" class="more" onClick={open}>
+      {words.more(left, next)}
+    </button>
+  );
   return (
     <>
-      {left > 0 && running && <More left={left} onOpen={() => setOpened(true)} />}
+      {running && more}
       {isTerminalText(shown) ? <Terminal text={shown} /> : <pre>{shown}</pre>}
-      {left > 0 && !running && <More left={left} onOpen={() => setOpened(true)} />}
+      {!running && more}
     </>
   );
 }
@@ -20,12 +26,4 @@ export function Output({ text, running }: { text: string; running: boolean }) {
 function Terminal({ text }: { text: string }) {
   const html = useMemo(() => terminalHtml(text), [text]);
   return <pre class="terminal" dangerouslySetInnerHTML={{ __html: html }} />;
-}
-
-function More({ left, onOpen }: { left: number; onOpen: () => void }) {
-  return (
-    <button type="button" class="more" onClick={onOpen}>
-      {words.more(left)}
-    </button>
-  );
 }

@@ -1,5 +1,6 @@
 import { instant, took } from "../age";
 import { now } from "../clock";
+import type { Conversation } from "../conversation";
 import { changeOf } from "../lines";
 import { outcomeOf, outcomeOfEntry } from "../outcome";
 import { usePage } from "../page";
@@ -11,14 +12,21 @@ import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Change } from "./Change";
 import { Output } from "./Output";
+import { ShowAll } from "./ShowAll";
 import { Shown } from "./Shown";
 import { useNames } from "./useNames";
 import { Verdict } from "./Verdict";
 
 const MARKS: Record<string, Mark> = { completed: "ok", failed: "bad", in_progress: "warn" };
 
+interface ToolCardProps {
+  tool: ToolItem;
+  conversation: Conversation;
+  sessionId: string;
+}
+
 /** A tool call: what it is, how it stands, what it changed or printed, and who let it happen. */
-export function ToolCard({ tool: heard, sessionId }: { tool: ToolItem; sessionId: string }) {
+export function ToolCard({ tool: heard, conversation, sessionId }: ToolCardProps) {
   const questions = useQuestions(heard, sessionId);
   const tool = withSubject(heard, questions[0] ? subjectOf(questions[0]) : null);
   const open = questions.find((one) => one.state === "open");
@@ -44,7 +52,11 @@ export function ToolCard({ tool: heard, sessionId }: { tool: ToolItem; sessionId
       {tool.diffs.map((diff) => (
         <Change key={diff.path} diff={diff} headed={tool.diffs.length > 1} />
       ))}
-      {tool.output && <Printed tool={tool} />}
+      {tool.output ? (
+        <Printed tool={tool} conversation={conversation} />
+      ) : (
+        <ShowAll stub={tool.stub} conversation={conversation} />
+      )}
     </section>
   );
 }
@@ -85,13 +97,14 @@ function countsOf(diff: Diff): string {
   return words.question.changes(added, removed);
 }
 
-function Printed({ tool }: { tool: ToolItem }) {
+function Printed({ tool, conversation }: Omit<ToolCardProps, "sessionId">) {
   const lines = tool.output.split("\n", 14).length;
   const isShort = lines < 14 && tool.output.length < 1500;
   return (
     <details class="printed" open={isShort || !isOver(tool) || tool.status === "failed"}>
       <summary>{words.session.output}</summary>
       <Output text={tool.output} running={!isOver(tool)} />
+      <ShowAll stub={tool.stub} conversation={conversation} />
     </details>
   );
 }

@@ -10,6 +10,8 @@ import { OwnPrompts } from "./OwnPrompts";
 const AT_FIRST = 200;
 const STEP = 400;
 const LINE_HEIGHT = 23;
+// So near to the top one is about to arrive there.
+const REACH = 600;
 // So near to the end counts as being there.
 const NEAR = 40;
 
@@ -29,10 +31,30 @@ export function Transcript({
   const [limit, setLimit] = useState(AT_FIRST);
   const shown = all.slice(-limit);
   const hidden = all.length - shown.length;
-  const { scroller, newLines, toEnd, onScroll } = useEnd([all, conversation.prompts.waiting.value]);
+  const { scroller, newLines, toEnd, onScroll } = useEnd(
+    [shown, conversation.prompts.waiting.value],
+    `${conversation.view.value.first} ${limit}`,
+  );
+  // Going up leads on by itself: first to what is here and not drawn yet, then to earlier entries.
+  const goOn = () => {
+    const element = scroller.current;
+    if (!element || element.scrollTop > REACH) return;
+    if (hidden > 0) setLimit(limit + STEP);
+    else if (conversation.before.value === "more" && !conversation.beforeProblem.value) {
+      setLimit(limit + STEP);
+      void conversation.loadEarlier();
+    }
+  };
   return (
     <div class="transcript">
-      <div class="scroll" ref={scroller} onScroll={onScroll}>
+      <div
+        class="scroll"
+        ref={scroller}
+        onScroll={() => {
+          onScroll();
+          goOn();
+        }}
+      >
         <div class="column">
           {hidden > 0 ? (
             <button type="button" class="more" onClick={() => setLimit(limit + STEP)}>
@@ -76,9 +98,16 @@ function Start({ conversation, isEmpty }: { conversation: Conversation; isEmpty:
   switch (conversation.before.value) {
     case "more":
       return (
-        <button type="button" class="more" onClick={() => void conversation.loadEarlier()}>
-          {words.session.earlier}
-        </button>
+        <>
+          {conversation.beforeProblem.value && (
+            <p class="problem" role="status">
+              {words.session.earlierFailed(conversation.beforeProblem.value)}
+            </p>
+          )}
+          <button type="button" class="more" onClick={() => void conversation.loadEarlier()}>
+            {words.session.earlier}
+          </button>
+        </>
       );
     case "reading":
       return <p class="divider">{words.session.readingEarlier}</p>;
@@ -89,18 +118,31 @@ function Start({ conversation, isEmpty }: { conversation: Conversation; isEmpty:
   }
 }
 
+// What was put above must not move what one reads. Most browsers see to that themselves, but not
+// at the very top.
+function keepPlace(element: HTMLElement, heightBefore: number): void {
+  const isAnchored = globalThis.CSS?.supports?.("overflow-anchor: auto") && element.scrollTop > 0;
+  if (!isAnchored) element.scrollTop += element.scrollHeight - heightBefore;
+}
+
 // Sticks to the end while one is there; otherwise counts what came below.
-function useEnd(changes: unknown[]) {
+function useEnd(changes: unknown[], top: string) {
   const scroller = useRef<HTMLDivElement>(null);
   const stuck = useRef(true);
   const heightLeft = useRef(0);
+  // What comes before what one reads must not move it.
+  const before = useRef(top);
+  const height = useRef(0);
   const [newLines, setNewLines] = useState<number | null>(null);
 
   useLayoutEffect(() => {
     const element = scroller.current;
     if (!element) return;
     if (stuck.current) element.scrollTop = element.scrollHeight;
+    else if (before.current !== top) keepPlace(element, height.current);
     else setNewLines(Math.round((element.scrollHeight - heightLeft.current) / LINE_HEIGHT));
+    before.current = top;
+    height.current = element.scrollHeight;
   }, changes);
 
   // What grows beside it takes room from it: the foot, a keyboard, a wider window.
