@@ -16,7 +16,7 @@ from agent_side.faults import FAULT, REPLACED, ExitReason
 from agent_side.folder import AlreadyRunning, StateFolder
 from agent_side.host import Ears, Host
 from agent_side.journal import Journal
-from agent_side.log import Log, Written
+from agent_side.log import Log, Piece, Written
 from agent_side.mailbox import Mailbox
 from agent_side.opening import Opened
 from agent_side.orders import Orders
@@ -73,8 +73,15 @@ class Connector:
         self._folder = StateFolder(settings.folder)
         self._journal = Journal(self._folder.sessions)
         self._mailbox = Mailbox(self._folder.mail, self._disk_failed)
-        self._log = Log(self._journal, 0, self._deliver, self._disk_failed)
         self._outbox = Outbox()
+        self._log = Log(
+            self._journal,
+            0,
+            self._deliver,
+            self._disk_failed,
+            is_behind=self._is_behind,
+            on_piece=self._show_piece,
+        )
         self._status = Status(relay.url if relay else None, self._status_changed)
         self._tasks = Tasks()
         self._policy = Policy(settings, command.ask_mode)
@@ -160,6 +167,7 @@ class Connector:
         Read to its end in one go, what doors are told next follows without gap or repeat.
         """
         self._host.roster.get(session_id)
+        self._log.settle(session_id)
         last = self._log.delivered.get(session_id)
         for cursor, text in self._journal.sessions[session_id].read_after(after, full=True):
             if cursor.epoch == self._log.epoch and (last is None or cursor > last):
@@ -280,6 +288,7 @@ class Connector:
     async def _close(self) -> None:
         self._ready.set()
         await self._host.stop()
+        self._log.settle_all()
         self._envoy.flush()
         self._log.flush()
         if self._envoy.uplink is not None:
@@ -306,6 +315,15 @@ class Connector:
         if self._doors:
             envelope = entry.read(written.text)
             self._tell_doors(lambda d: d.entry(written.session_id, written.text, envelope))
+
+    def _is_behind(self) -> bool:
+        """Whether the relay gets what the agent says later than it could be told."""
+        if self._status.round_trip_ms is None:  # no relay yet
+            return False
+        return not self._outbox.connected or self._outbox.is_behind(self._status.round_trip_ms)
+
+    def _show_piece(self, piece: Piece) -> None:
+        self._tell_doors(lambda d: d.piece(piece.session_id, piece.text, is_first=piece.is_first))
 
     def _asked(self, question: Question) -> None:
         self._tell_doors(lambda door: door.ask(question))

@@ -54,6 +54,9 @@ class Console:
     def entry(self, session_id: str, text: bytes, envelope: Envelope) -> None:
         """Show nothing: the transcript is for the editor and the page."""
 
+    def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
+        """Show nothing."""
+
     def notification(self, session_id: str | None, method: str, params: Payload) -> None:
         """Show nothing."""
 

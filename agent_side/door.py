@@ -18,6 +18,12 @@ class Door(Protocol):
     def entry(self, session_id: str, text: bytes, envelope: Envelope) -> None:
         """Take a new entry of any session, in full, questions and resolved included."""
 
+    def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
+        """Take a piece of text before it has a number; ``is_first``: of an entry that follows.
+
+        The entry says what its pieces said.
+        """
+
     def ask(self, question: Question) -> None:
         """Put a question before a person."""
 

@@ -148,6 +148,7 @@ class Envoy:
 
     def raise_epoch(self, at_least: int) -> None:
         """Number what follows above an epoch that the relay holds."""
+        self._of.log.settle_all()
         self._of.folder.begin_epoch(at_least)
         self._of.log.epoch = self._of.folder.epoch
 

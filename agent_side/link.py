@@ -102,6 +102,7 @@ class Link:
         self._heard_at = time.monotonic()
         self._status.round_trip_ms = round((self._heard_at - begun) * 1000)
         self._outbox.connect(result.sessions, result.limits)
+        self._outbox.unsent = self._unsent
         self._party.welcomed(result)
 
     async def run(self) -> None:

@@ -12,14 +12,18 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from agent_side.journal import Journal
-from bridge.protocol import entry, jsonrpc
+from bridge.protocol import chunk, entry, jsonrpc
+from bridge.protocol.chunk import Chunk
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Origin, RoundTrip
+
+RUN_SECONDS = 0.04  # a piece of text waits so long for its neighbours, while the relay is behind
+RUN_LENGTH = 16_000  # characters of one joined entry
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +35,36 @@ class Written(NamedTuple):
     cursor: Cursor
     text: bytes  # in full
     sent: bytes  # what goes to the relay; shorter when the agent's line was huge
+    joined: bool = False  # from pieces that were shown one by one
+
+
+class Piece(NamedTuple):
+    """A piece of text that is shown here at once and numbered together with its neighbours."""
+
+    session_id: str
+    text: bytes  # a message without a number
+    is_first: bool
+
+
+class _Run:
+    """Neighbouring pieces that will be one entry."""
+
+    def __init__(self, draft: Draft, first: Chunk) -> None:
+        self.draft = draft
+        self.chunks = [first]
+        self.length = len(first.content.text)
+
+    def takes(self, chunk: Chunk) -> bool:
+        return chunk.continues(self.chunks[-1]) and self.length < RUN_LENGTH
+
+    def add(self, chunk: Chunk) -> None:
+        self.chunks.append(chunk)
+        self.length += len(chunk.content.text)
+
+    def joined(self) -> Draft:
+        if len(self.chunks) == 1:
+            return self.draft
+        return Draft(method=entry.UPDATE, fields={"update": chunk.join(self.chunks)})
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -47,6 +81,9 @@ class Draft(msgspec.Struct, frozen=True):
     mail_id: str | None = None
 
 
+_Item: TypeAlias = Written | Piece | Callable[[], None]
+
+
 class Log:
     """The only writer of this connector's sessions."""
 
@@ -56,20 +93,69 @@ class Log:
         epoch: int,
         deliver: Callable[[Written], None],
         on_fault: Callable[[OSError], None],
+        *,
+        is_behind: Callable[[], bool] = lambda: False,
+        on_piece: Callable[[Piece], None] = lambda _piece: None,
     ) -> None:
-        """Write under an epoch; ``on_fault`` hears that the disk does not take it."""
+        """Write under an epoch; ``on_fault`` hears that the disk does not take it.
+
+        While the way to the relay ``is_behind``, pieces of text are joined before they are
+        numbered; ``on_piece`` hears each at once.
+        """
         self.epoch = epoch
         self._journal = journal
         self._deliver = deliver
         self._on_fault = on_fault
         self._host = socket.gethostname()
         self.delivered: dict[str, Cursor] = {}  # per session, in this process
-        self._waiting: deque[Written | Callable[[], None]] = deque()
+        self._waiting: deque[_Item] = deque()
         self._broken = False  # what is not on disk is shown to nobody
+        self._is_behind = is_behind
+        self._on_piece = on_piece
+        self._runs: dict[str, _Run] = {}
         self._held: dict[str, list[Written]] = {}  # sessions whose opener has no answer yet
+
+    def say(self, session_id: str, draft: Draft, piece: Chunk) -> None:
+        """Append a piece of text, joined with its neighbours while the relay is behind."""
+        run = self._runs.get(session_id)
+        if run is not None and not run.takes(piece):
+            self.settle(session_id)
+            run = None
+        if run is not None:
+            run.add(piece)
+        elif self._is_behind() and session_id not in self._held:
+            self._begin(session_id, draft, piece)
+        else:
+            self.append(session_id, draft)
+            return
+        text = jsonrpc.notification(draft.method, {**draft.fields, "sessionId": session_id})
+        self._queue(Piece(session_id, text, is_first=run is None))
+
+    def settle(self, session_id: str) -> None:
+        """Number the pieces of a session that wait to be joined."""
+        run = self._runs.pop(session_id, None)
+        if run is not None:
+            self._append(session_id, run.joined(), joined=True)
+
+    def settle_all(self) -> None:
+        """Number all pieces that wait to be joined."""
+        for session_id in tuple(self._runs):
+            self.settle(session_id)
 
     def append(self, session_id: str, draft: Draft) -> Cursor:
         """Number an entry and have it written and delivered in its turn."""
+        self.settle(session_id)
+        return self._append(session_id, draft)
+
+    def _begin(self, session_id: str, draft: Draft, piece: Chunk) -> None:
+        run = self._runs[session_id] = _Run(draft, piece)
+        asyncio.get_running_loop().call_later(RUN_SECONDS, self._settle_run, session_id, run)
+
+    def _settle_run(self, session_id: str, run: _Run) -> None:
+        if self._runs.get(session_id) is run:
+            self.settle(session_id)
+
+    def _append(self, session_id: str, draft: Draft, *, joined: bool = False) -> Cursor:
         last = self._journal.sessions[session_id].last
         same = last.epoch == self.epoch
         cursor = Cursor(self.epoch, last.seq + 1 if same else 1)
@@ -89,15 +175,17 @@ class Log:
             short = msgspec.structs.replace(meta, full=kept)
             sent = _stamped(session_id, draft, short, draft.short_fields, draft.short_meta)
         self._journal.append(session_id, cursor, sent, None if sent is text else text)
-        self._queue(Written(session_id, cursor, text, sent))
+        self._queue(Written(session_id, cursor, text, sent, joined))
         return cursor
 
     def then(self, step: Callable[[], None]) -> None:
         """Do something after everything appended so far is delivered."""
+        self.settle_all()
         self._queue(step)
 
     def hold(self, session_id: str) -> None:
         """Journal the session's entries but deliver them only after ``release``."""
+        self.settle(session_id)
         self._held.setdefault(session_id, [])
 
     def release(self, session_id: str) -> None:
@@ -118,7 +206,7 @@ class Log:
             self._on_fault(error)
         return not self._broken
 
-    def _queue(self, item: Written | Callable[[], None]) -> None:
+    def _queue(self, item: _Item) -> None:
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append(item)
@@ -126,7 +214,9 @@ class Log:
     def _deliver_waiting(self) -> None:
         batch, self._waiting = self._waiting, deque()
         for item in batch:
-            if not isinstance(item, Written):
+            if isinstance(item, Piece):
+                self._on_piece(item)
+            elif not isinstance(item, Written):
                 self._guarded(item)
             elif item.session_id in self._held:
                 self._held[item.session_id].append(item)

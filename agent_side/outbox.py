@@ -16,6 +16,7 @@ from bridge.protocol import entry, uplink
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.uplink import Stored
 
+BEHIND_SECONDS = 0.1  # for an acknowledgement; a relay beside us takes a few milliseconds
 RESEND_PAUSE_SECONDS = 1.0  # between two resends from the same place; one refusal may come often
 
 
@@ -39,6 +40,8 @@ class Outbox:
         self.flying_entries = 0
         self.flying_bytes = 0
         self._clock = clock
+        self._sent_at: deque[float] = deque()  # of what is on its way, the oldest first
+        self.unsent: Callable[[], int] = _nothing  # bytes that the line has not taken yet
         self._window = (uplink.WINDOW_ENTRIES, uplink.WINDOW_BYTES)
         self._frame_limit = uplink.FRAME_LIMIT
         self._lanes: dict[str, _Lane] = {}
@@ -49,6 +52,13 @@ class Outbox:
         """Whether more may be sent before something is acknowledged."""
         entries, size = self._window
         return self.flying_entries < entries and self.flying_bytes < size
+
+    def is_behind(self, round_trip_ms: int | None) -> bool:
+        """Whether the line is slower than what comes: full, or answering much later than it can."""
+        if self.unsent() or not self.window_is_open:
+            return True
+        usual = max(BEHIND_SECONDS, 3 * (round_trip_ms or 0) / 1000)
+        return bool(self._sent_at) and self._clock() - self._sent_at[0] > usual
 
     @property
     def idle(self) -> bool:
@@ -78,6 +88,8 @@ class Outbox:
         """Forget what is on its way: the connection is gone."""
         self.connected = False
         self.flying_entries = self.flying_bytes = 0
+        self._sent_at.clear()
+        self.unsent = _nothing
         self._ready.clear()
         for lane in self._lanes.values():
             lane.flying.clear()
@@ -108,12 +120,14 @@ class Outbox:
             text = too_big(session_id, text)
         lane.sent = cursor
         lane.flying.append((cursor, len(text)))
+        self._sent_at.append(self._clock())
         self.flying_entries += 1
         self.flying_bytes += len(text)
         return text
 
     def _land(self, lane: _Lane) -> None:
         _, size = lane.flying.popleft()
+        self._sent_at.popleft()
         self.flying_entries -= 1
         self.flying_bytes -= size
 
@@ -135,6 +149,10 @@ class Outbox:
             min(limits.get("windowBytes") or uplink.WINDOW_BYTES, uplink.WINDOW_BYTES),
         )
         self._frame_limit = min(limits.get("frameBytes") or uplink.FRAME_LIMIT, uplink.FRAME_LIMIT)
+
+
+def _nothing() -> int:
+    return 0
 
 
 def too_big(session_id: str, text: bytes) -> bytes:

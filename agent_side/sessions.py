@@ -17,7 +17,8 @@ from agent_side.agent_text import Cleaned
 from agent_side.journal import SessionFacts
 from agent_side.log import Draft, Log
 from agent_side.tool_cards import ToolCards
-from bridge.protocol import acp, entry, jsonrpc
+from bridge.protocol import acp, chunk, entry, jsonrpc
+from bridge.protocol.chunk import Chunk
 from bridge.protocol.entry import META_KEY
 from bridge.protocol.errors import AgentUnavailable
 from bridge.protocol.jsonrpc import Payload
@@ -174,16 +175,18 @@ class Session:
             return
         if kind not in CHUNKS and isinstance(update, msgspec.Raw):
             self._learn(kind, jsonrpc.value(update))
-        self._log.append(
-            self.id,
-            Draft(
-                method=entry.UPDATE,
-                fields=cleaned.fields,
-                short_fields=cleaned.short,
-                agent_meta=cleaned.meta,
-                short_meta=cleaned.short_meta,
-            ),
+        draft = Draft(
+            method=entry.UPDATE,
+            fields=cleaned.fields,
+            short_fields=cleaned.short,
+            agent_meta=cleaned.meta,
+            short_meta=cleaned.short_meta,
         )
+        piece = _piece_of(kind, cleaned)
+        if piece is None:
+            self._log.append(self.id, draft)
+        else:
+            self._log.say(self.id, draft, piece)
 
     def heard(self) -> None:
         """Note that the agent did something here."""
@@ -261,6 +264,13 @@ class Session:
         elif kind == "usage_update":
             self.facts.usage = {k: update[k] for k in ("used", "size", "cost") if k in update}
             self.changed()
+
+
+def _piece_of(kind: str, cleaned: Cleaned) -> Chunk | None:
+    """Give a piece of text that says nothing else."""
+    if kind not in CHUNKS or cleaned.short or cleaned.meta or list(cleaned.fields) != ["update"]:
+        return None
+    return chunk.read(cleaned.fields["update"])
 
 
 def _title(text: str) -> str:

@@ -6,29 +6,17 @@ what it always means. Only pieces that say nothing but text are joined.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from bridge.protocol import entry
+from bridge.protocol import chunk, entry
+from bridge.protocol.chunk import Chunk
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import META_KEY, Meta
 from bridge.viewer import Item
 
 JOINED_BYTES = 32 << 10  # of text in one joined entry
-
-
-class _Text(msgspec.Struct, forbid_unknown_fields=True):
-    text: str
-    type: Literal["text"]
-
-
-class _Chunk(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    content: _Text
-    kind: Literal["agent_message_chunk", "agent_thought_chunk"] = msgspec.field(
-        name="sessionUpdate"
-    )
-    message_id: str | None = msgspec.field(name="messageId", default=None)
 
 
 class _Stamp(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,7 +30,7 @@ class _Holder(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Params(msgspec.Struct, forbid_unknown_fields=True):
-    update: _Chunk
+    update: Chunk
     session_id: str = msgspec.field(name="sessionId")
     meta: _Holder = msgspec.field(name="_meta")
 
@@ -87,10 +75,8 @@ def _chunk_of(text: bytes) -> _Params | None:
 
 def _follows(before: _Params, after: _Params) -> bool:
     one, two = before.meta.bridge, after.meta.bridge
-    return (
-        (one.epoch, one.seq + 1) == (two.epoch, two.seq)
-        and before.update.kind == after.update.kind
-        and before.update.message_id == after.update.message_id
+    return (one.epoch, one.seq + 1) == (two.epoch, two.seq) and after.update.continues(
+        before.update
     )
 
 
@@ -98,9 +84,8 @@ def _join(run: list[tuple[Item, _Params]]) -> Item:
     last, params = run[-1]
     if len(run) == 1:
         return last
-    text = "".join(part.update.content.text for _, part in run)
     stamp = params.meta.bridge
     meta = Meta(stamp.epoch, stamp.seq, stamp.at, joined=len(run))
-    update: Any = _Chunk(_Text(text, "text"), params.update.kind, params.update.message_id)
+    update = chunk.join([part.update for _, part in run])
     whole = entry.stamp(entry.UPDATE, params.session_id, meta, {"update": update})
     return Item(Cursor(meta.epoch, meta.seq), whole, entry.read(whole))

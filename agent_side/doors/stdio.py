@@ -106,6 +106,10 @@ class Editor:
         """Show a new entry."""
         self._views.take(session_id, text, envelope)
 
+    def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
+        """Show a piece of text at once."""
+        self._views.take_piece(session_id, text, is_first=is_first)
+
     def ask(self, question: Question) -> None:
         """Put a question before the person at the editor."""
         if self._views.is_live(question.session_id):

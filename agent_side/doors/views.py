@@ -19,6 +19,7 @@ PAGE = 500  # entries of a replay, between which others get their turn
 class _View:
     last: Cursor  # the newest entry the client was shown, or need not be
     live: bool = False  # false while it is still shown from the journal
+    in_pieces: bool = False  # it was shown all pieces of the entry that comes next
 
 
 class Views:
@@ -47,6 +48,14 @@ class Views:
         if view is not None and view.live:
             self._show(view, text, envelope)
 
+    def take_piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
+        """Show a piece of an entry; whoever came in the middle is shown the entry."""
+        view = self._open.get(session_id)
+        if view is None or not view.live or not (is_first or view.in_pieces):
+            return
+        view.in_pieces = True
+        self._write(text)
+
     async def follow(self, session_id: str, after: Cursor) -> bool:
         """Show what comes after a cursor, then go live; False when it was left meanwhile."""
         view = self._open[session_id] = _View(after)
@@ -71,7 +80,9 @@ class Views:
         if envelope.cursor <= view.last:
             return
         view.last = envelope.cursor
-        if self._is_shown(envelope, live=view.live):
+        if view.in_pieces:
+            view.in_pieces = False
+        elif self._is_shown(envelope, live=view.live):
             self._write(text)
 
     def _is_shown(self, envelope: Envelope, *, live: bool) -> bool:

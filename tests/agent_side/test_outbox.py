@@ -229,3 +229,24 @@ class Traffic(RuleBasedStateMachine):
 
 TestTraffic = Traffic.TestCase
 TestTraffic.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_the_line_is_behind_when_it_is_full_or_answers_later_than_it_can(log):
+    now = [0.0]
+    box = Outbox(lambda: now[0])
+    box.add("one", log)
+    cursors = [append(log, "one") for _ in range(2)]
+    box.connect([])
+    assert not box.is_behind(10)
+    sent(box)
+    assert not box.is_behind(10)
+    now[0] = 0.2
+    assert box.is_behind(10)
+    assert not box.is_behind(100)  # a far relay's usual answer takes so long
+    box.acknowledge(Stored("one", *cursors[-1]))
+    assert not box.is_behind(10)
+    box.unsent = lambda: 1
+    assert box.is_behind(10)
+    box.connect([], {"windowEntries": 1})
+    sent(box)
+    assert box.is_behind(10)

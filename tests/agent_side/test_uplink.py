@@ -16,6 +16,8 @@ from agent_side.uplink import Backoff
 from bridge.protocol import entry
 from bridge.protocol import uplink as wire
 
+ALONE = {"kind": "user_message_chunk"}  # such pieces are never joined
+
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch):
@@ -157,7 +159,7 @@ async def test_a_cut_at_any_point_loses_and_doubles_nothing(tmp_path, cut):
     """B01, B02."""
     async with FakeRelay() as relay:
         relay.cut_after = cut
-        steps = [{"chunks": 40}]
+        steps = [{"chunks": 40, **ALONE}]
         async with Running(tmp_path, relay=relay, turns=[steps]) as running:
             session = await relay.new_session(running.work)
             await running.prompt(session)
@@ -170,7 +172,7 @@ async def test_a_hole_is_filled_when_the_relay_says_so(tmp_path):
     """B10."""
     async with FakeRelay() as relay:
         relay.loses = {5, 9, 60}
-        steps = [{"chunks": 50}]
+        steps = [{"chunks": 50, **ALONE}]
         async with Running(tmp_path, relay=relay, turns=[steps]) as running:
             session = await relay.new_session(running.work)
             await running.prompt(session)
@@ -180,7 +182,7 @@ async def test_a_hole_is_filled_when_the_relay_says_so(tmp_path):
 
 async def test_what_happens_while_the_relay_is_away_follows_when_it_is_back(tmp_path):
     async with FakeRelay() as relay:
-        steps = [{"chunks": 30}, asks()]
+        steps = [{"chunks": 30, **ALONE}, asks()]
         async with Running(tmp_path, relay=relay, turns=[steps]) as running:
             session = await relay.new_session(running.work)
             await relay.stop()
@@ -200,7 +202,7 @@ async def test_nothing_is_sent_beyond_the_window(tmp_path):
     async with FakeRelay() as relay:
         relay.acknowledges = False
         relay.limits = {"windowEntries": 10}
-        steps = [{"chunks": 50}]
+        steps = [{"chunks": 50, **ALONE}]
         async with Running(tmp_path, relay=relay, turns=[steps]) as running:
             session = await relay.new_session(running.work)
             await running.prompt(session)

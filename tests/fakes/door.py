@@ -18,6 +18,7 @@ class FakeDoor:
         self.told: list[Any] = []
         self.entries: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[Question] = []
+        self.pieces: list[tuple[str, dict[str, Any], bool]] = []
         self.withdrawn: list[Resolved] = []
         self.notifications: list[tuple[str | None, str, dict[str, Any]]] = []
 
@@ -25,6 +26,9 @@ class FakeDoor:
         assert envelope.session_id == session_id
         self.entries.append((session_id, json.loads(text)))
         self.told.append(("entry", envelope.method))
+
+    def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
+        self.pieces.append((session_id, json.loads(text), is_first))
 
     def ask(self, question: Question) -> None:
         self.asked.append(question)
