@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -86,6 +87,7 @@ def _add_serve(commands: Any) -> None:
     serve.set_defaults(run=_serve)
     serve.add_argument("--host", help="the address to listen on (BRIDGE_HOST, else 127.0.0.1)")
     serve.add_argument("--port", help="the port, 0 for a free one (BRIDGE_PORT, else 8787)")
+    serve.add_argument("--workers", metavar="N", help="relay processes (BRIDGE_WORKERS, else 1)")
     serve.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     serve.add_argument("--link", action="store_true", help="print a sign-in link at start")
@@ -146,15 +148,23 @@ def _add_whose(parser: argparse.ArgumentParser, *, role_for: str, role: str | No
 
 def _serve(chosen: argparse.Namespace) -> int:
     settings = _settings(
-        host=chosen.host, port=chosen.port, tls_cert=chosen.tls_cert, tls_key=chosen.tls_key
+        host=chosen.host,
+        port=chosen.port,
+        workers=chosen.workers,
+        tls_cert=chosen.tls_cert,
+        tls_key=chosen.tls_key,
     )
     if settings is None:
         return WRONG_USE
+    if settings.workers > 1 and sys.platform == "win32":
+        return _wrong_use("several relay processes need Linux or macOS: start it without --workers")
     from bridge import logs
     from bridge.protocol.errors import BridgeError
     from bridge.server import PortUnavailable, listen
 
     logs.configure(settings.log_format, settings.log_level)
+    if settings.workers > 1:
+        return _supervise(settings, link=chosen.link)
     try:
         with listen(settings.host, settings.port) as listener:
             port = int(listener.getsockname()[1])
@@ -164,6 +174,63 @@ def _serve(chosen: argparse.Namespace) -> int:
     except OSError as error:
         return _fault(_sentence(error))
     return 0
+
+
+def _supervise(settings: Settings, *, link: bool) -> int:
+    """Run several relay processes; gives the exit code."""
+    from bridge.protocol.errors import BridgeError
+    from bridge.running import Running
+    from bridge.server import PortUnavailable
+    from bridge.workers import WorkerFailed, Workers
+
+    running = Running(settings.state_dir)
+    try:
+        workers = Workers(settings, settings.workers, _work)
+
+        def started(store_url: str) -> None:
+            from bridge.address import Address
+
+            _warn_of_plain_http(settings)
+            running.write(settings.reachable_at(workers.port), Address.parse(store_url).shown)
+            print(f"relay listening on {settings.address(workers.port)}", flush=True)
+            if link:
+                asyncio.run(_print_own_link(settings, store_url, workers.port))
+
+        try:
+            workers.run(started)
+        finally:
+            running.clear()
+    except (BridgeError, PortUnavailable, WorkerFailed) as error:
+        return _fault(str(error))
+    except OSError as error:
+        return _fault(_sentence(error))
+    return 0
+
+
+def _work(settings: Settings, listener: Any, parent: int, tell: Callable[[], None]) -> int:
+    """Be one of several relay processes; gives the exit code."""
+    from bridge.protocol.errors import BridgeError
+    from bridge.server import serve
+
+    try:
+        _run(serve(settings, listener, lambda _server: tell(), parent=parent))
+    except (BridgeError, RuntimeError, OSError) as error:
+        return _fault(str(error))
+    return 0
+
+
+async def _print_own_link(settings: Settings, store_url: str, port: int) -> None:
+    from bridge.login import Logins
+    from bridge.protocol.acp import Role
+    from bridge.redis import Store
+
+    store = Store.open(store_url)
+    try:
+        secret = await Logins(store).make_link(tenant="default", subject=_user(), role=Role.ADMIN)
+    finally:
+        await store.aclose()
+    url = settings.reachable_at(port)
+    print(f"sign in within ten minutes: {sign_in_url(url, secret)}", flush=True)
 
 
 async def _serving(settings: Settings, listener: Any, port: int, *, link: bool) -> None:

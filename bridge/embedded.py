@@ -62,11 +62,15 @@ class EmbeddedValkey:
         """Start it again whenever it has died, until cancelled; call from the main thread."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._process is not None and (code := self._process.poll()) is not None:
-                _logger.error(
-                    "the embedded store ended (%d): %s; starting it again", code, self._last_words()
-                )
-                self._process = self._launch(find_binary(), self._path)
+            self.look()
+
+    def look(self) -> None:
+        """Start it again if it has died; call from the main thread."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            _logger.error(
+                "the embedded store ended (%d): %s; starting it again", code, self._last_words()
+            )
+            self._process = self._launch(find_binary(), self._path)
 
     def stop(self) -> None:
         """Stop it in order; what was written is on disk afterwards."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ class Metrics:
         self._counts: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, Callable[[], float | Mapping[Labels, float]]] = {}
         self._started = time.time()
+        self.gauge("process_id", "the process that answers, of several", os.getpid)
         self.gauge("start_time_seconds", "when the process started", lambda: self._started)
         self.gauge("resident_memory_bytes", "memory of the process", _resident_bytes)
         self.gauge("open_files", "descriptors of the process", _open_files)

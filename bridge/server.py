@@ -134,8 +134,8 @@ def uvicorn_config(app: Any, relay: Relay) -> uvicorn.Config:
     )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bind and listen; raises PortUnavailable with the way out."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Bind and listen, alone or with others of this user; raises PortUnavailable."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
@@ -146,6 +146,8 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:

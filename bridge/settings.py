@@ -41,6 +41,8 @@ class Settings(BaseSettings):
     """The address to listen on."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     """The port to listen on; 0 takes a free one."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """How many relay processes serve the address, with one that watches over them."""
     state_dir: Path = Field(default_factory=_state_home)
     """The folder of the signing keys and of the store that comes with the relay."""
     keys_dir: Path | None = None
