@@ -152,7 +152,9 @@ def _request(id_: int, method: str, params: object) -> str:
 def process(command: list[str], variables: dict[str, str] | None = None) -> Iterator[int]:
     """Run a server on its CPU, and end it."""
     with pinned(SERVER_CPU):  # what is started now inherits it
-        started = subprocess.Popen(command, env=variables, start_new_session=True)
+        started = subprocess.Popen(
+            command, env=variables, start_new_session=True, stdout=subprocess.DEVNULL
+        )
     try:
         before_others(started.pid)
         yield started.pid

@@ -5,6 +5,7 @@ import gc
 import ssl
 import struct
 import sys
+import time
 
 import pytest
 import websockets
@@ -13,6 +14,14 @@ from fakes.wire import EchoServer, RawClient, masked
 from bridge.protocol.close_codes import CloseCode
 from bridge.websocket import RelayWebSocketProtocol, Wire
 
+MALFORMED = [
+    masked(1, b"\xff"),
+    masked(3, b""),
+    masked(9, b"p" * 126),
+    masked(0, b"a continuation of nothing"),
+    masked(8, b"\x03"),
+    b"\x81\x01x",  # not masked
+]
 LOOPS = ["asyncio"] if sys.platform == "win32" else ["asyncio", "uvloop"]
 
 
@@ -122,6 +131,23 @@ async def test_a_malformed_frame_is_answered_with_its_code(served):
     client.send(masked(3))
     assert await client.frame() == (8, struct.pack("!H", 1002) + b"unknown opcode 3")
     client.drop()
+
+
+async def test_a_hundred_thousand_malformed_frames_leave_others_unharmed(server):
+    """S17: over 100 connections, each ended by its first one."""
+    good = await RawClient.connect(server.port, "/echo")
+    bad = [await RawClient.connect(server.port, "/echo") for _ in range(100)]
+    took = []
+    for number, client in enumerate(bad):
+        client.send(MALFORMED[number % len(MALFORMED)] * 1_000)
+        started = time.perf_counter()
+        assert await good.echo(b"still here") == b"still here"
+        took.append((time.perf_counter() - started) * 1000)
+    codes = {await client.closed_with() for client in bad}
+    assert codes == {1002, 1007}
+    assert await good.echo(b"and after it") == b"and after it"
+    print(f"p50 {sorted(took)[50]:.1f} ms, p99 {sorted(took)[98]:.1f} ms of a good client's echo")
+    good.drop()
 
 
 async def test_pings_are_answered(served):
