@@ -63,7 +63,9 @@ class Publisher:
         for text in messages:
             envelope = entry.read(text)
             items.append(Item(envelope.cursor, text, envelope))
-        hub.publish(TENANT, items[0].envelope.session_id, items)
+        session = items[0].envelope.session_id
+        hub.publish(TENANT, session, items)
+        hub.stored(TENANT, session, [], items[-1].cursor)
 
     def lost(self, code: int, reason: str) -> None:
         del code, reason

@@ -68,8 +68,9 @@ class Batch:
         self.runs: list[tuple[bytes, Item, bool]] = []  # frames, last item, whether plain
         # The frames of all, if all are plain: the usual case.
         self.frames: bytes | None = None
-        if all(item.envelope.is_plain for item in items):
-            self.frames = b"".join([text_frame(item.text) for item in items])
+        plain = [text_frame(item.text) for item in items if item.envelope.is_plain]
+        if len(plain) == len(items):
+            self.frames = b"".join(plain)
             self.runs.append((self.frames, items[-1], True))
             self.size = len(self.frames)
         else:

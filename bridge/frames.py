@@ -27,7 +27,7 @@ _NO_MASK = bytes(4)
 _SHORTEST = 2  # bytes of a frame's header that are always there
 _TWO_BYTES = 126  # in place of a size: it follows in two bytes; 127: in eight
 _USUAL = bytes((_WHOLE_TEXT, _MASKED | _TWO_BYTES))  # text of 126 bytes to 64 KiB
-_USUAL_HEADER = 8  # bytes
+_USUAL_HEADER, _USUAL_LIMIT = 8, 1 << 16  # bytes
 _NO_STATUS = 1005  # RFC 6455 section 7.4.1: a close frame without a code
 
 
@@ -76,27 +76,33 @@ class FrameReader:
             self._rest = None
         messages: list[bytes] = []
         try:
-            if not self._takes_one(data, messages):
-                self._read(data, messages)
+            position = self._take_usual(data, messages)
+            if position < len(data):
+                self._read(data, position, messages)
         except _Broken as broken:
             self.ending = Ending(broken.code, broken.reason, failed=True)
         pings, self._pings = self._pings, []
         return Received(messages, pings, self.ending)
 
-    def _takes_one(self, data: bytes, messages: list[bytes]) -> bool:
-        """Take a read that is just one text message of usual size: most are."""
-        if data[:2] != _USUAL or self._fragments is not None or len(data) > self._limit:
-            return False
-        if len(data) != int.from_bytes(data[2:4], "big") + _USUAL_HEADER:
-            return False
-        payload, mask = data[_USUAL_HEADER:], data[4:_USUAL_HEADER]
-        if mask != _NO_MASK:
-            payload = apply_mask(payload, mask)
-        messages.append(payload if payload.isascii() else _utf8(payload))
-        return True
-
-    def _read(self, data: bytes, messages: list[bytes]) -> None:
+    def _take_usual(self, data: bytes, messages: list[bytes]) -> int:
+        """Take the whole text messages of usual size that a read begins with; most are such."""
         position, end = 0, len(data)
+        if self._fragments is not None or self._limit < _USUAL_LIMIT:
+            return 0
+        while data[position : position + 2] == _USUAL and end - position >= _USUAL_HEADER:
+            start = position + _USUAL_HEADER
+            stop = start + (data[position + 2] << 8 | data[position + 3])
+            if stop > end:
+                break
+            payload, mask = data[start:stop], data[start - 4 : start]
+            if mask != _NO_MASK:
+                payload = apply_mask(payload, mask)
+            messages.append(payload if payload.isascii() else _utf8(payload))
+            position = stop
+        return position
+
+    def _read(self, data: bytes, position: int, messages: list[bytes]) -> None:
+        end = len(data)
         while end - position >= _SHORTEST:
             first = data[position]
             start, size = self._header(data, position, end)
