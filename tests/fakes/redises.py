@@ -109,7 +109,7 @@ class Redises:
 
     def cluster(self, masters: int = 3, replicas: int = 0) -> list[Server]:
         """A Cluster that has all slots: its masters, then its replicas."""
-        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]
+        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "3000"]
         servers = [self.server(*options) for _ in range(masters * (1 + replicas))]
         first = servers[0]
         for n, server in enumerate(servers[:masters]):
