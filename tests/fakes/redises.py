@@ -29,6 +29,8 @@ SERVICE = "bridge"
 class Server:
     """One redis-server on a port of its own."""
 
+    host = "127.0.0.1"
+
     def __init__(self, folder: Path, port: int, options: Sequence[str]) -> None:
         self.port = port
         self.folder = folder
@@ -73,7 +75,7 @@ class Server:
     def call(self, *command: Any) -> Any:
         """Run one command on a connection of its own."""
         retry = Retry(NoBackoff(), 0)
-        with Redis(port=self.port, socket_timeout=5, protocol=2, retry=retry) as client:
+        with Redis(self.host, self.port, socket_timeout=5, protocol=2, retry=retry) as client:
             return client.execute_command(*command)
 
     def info(self, section: str, field: str) -> Any:
@@ -109,7 +111,7 @@ class Redises:
 
     def cluster(self, masters: int = 3, replicas: int = 0) -> list[Server]:
         """A Cluster that has all slots: its masters, then its replicas."""
-        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "3000"]
+        options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]
         servers = [self.server(*options) for _ in range(masters * (1 + replicas))]
         first = servers[0]
         for n, server in enumerate(servers[:masters]):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fakes.redises import Redises, redises
+from fakes.redises import Redises, Server, redises
 from faults.house import opening
 from faults.oracle import Row, table
 
@@ -49,6 +49,12 @@ def length(pytestconfig):
     return lambda short, long: long if full else short
 
 
+@pytest.fixture(scope="session")
+def bar(length):
+    """Gives the seconds that something may take; the suite shares its machine with itself."""
+    return lambda seconds: length(5 * seconds, seconds)
+
+
 @pytest.fixture
 def row(record_property) -> Row:
     return Row(record_property)
@@ -64,7 +70,7 @@ def own_redises():
 def house(tmp_path, own_redises: Redises):
     """Opens a house: ``async with house(relays=2) as house``."""
 
-    def make(relays: int = 1, *options: str, **settings: str):
-        return opening(tmp_path, own_redises, relays, *options, **settings)
+    def make(relays: int = 1, redis: Server | None = None, **settings: str):
+        return opening(tmp_path, redis or own_redises.server(), relays, **settings)
 
     return make

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +13,7 @@ import httpx
 from fakes.agent import FakeAgent
 from fakes.cable import Cable
 from fakes.dashboard import FakeDashboard
-from fakes.redises import Redises, Server
+from fakes.redises import Server
 from fakes.site import Program, Site
 from faults.taps import Acknowledgements, Commands
 from faults.watcher import Watcher
@@ -75,6 +74,13 @@ class House:
         made = await self.relays[relay].dashboard(subject)
         return await self.people.enter_async_context(made)
 
+    async def rest(self, relay: int = 0) -> httpx.AsyncClient:
+        """Give an approver's way to a relay's REST."""
+        headers = {"Authorization": f"Bearer {await self.token()}"}
+        url = self.relays[relay].url
+        client = httpx.AsyncClient(base_url=url, headers=headers, timeout=30)
+        return await self.people.enter_async_context(client)
+
     async def watch(self, sessions: list[str], *urls: str) -> list[Watcher]:
         """Have a watcher come at each address."""
         token = await self.token(subject="watcher", role="viewer")
@@ -109,12 +115,8 @@ class House:
             found[name.decode().removeprefix(prefix)] = (int(epoch), int(seq))
         return found
 
-    def acked(self) -> int:
-        """How many entries were acknowledged."""
-        return sum(seq for _, seq in self.acknowledged.upto.values())
-
     def acked_lost(self) -> int:
-        """How many of them are not in Redis."""
+        """How many entries that were acknowledged are not in Redis."""
         held = self.stored()
         return sum(
             place[1] if held.get(session, (0, 0))[0] < place[0] else place[1] - held[session][1]
@@ -136,14 +138,6 @@ class House:
             if max(more.values()) <= 0 or time.monotonic() > end:
                 return {"RSS_MB": max(peaks), **{name: max(0, n) for name, n in more.items()}}
             await asyncio.sleep(0.1)
-
-
-def freeze(program: Program) -> None:
-    program.process.send_signal(signal.SIGSTOP)
-
-
-def thaw(program: Program) -> None:
-    program.process.send_signal(signal.SIGCONT)
 
 
 async def metrics(site: Site) -> dict[str, float]:
@@ -170,10 +164,9 @@ def _peak_of(pid: int) -> int:
 
 @asynccontextmanager
 async def opening(
-    folder: Path, redises: Redises, relays: int = 1, *options: str, **settings: str
+    folder: Path, redis: Server, relays: int = 1, **settings: str
 ) -> AsyncIterator[House]:
     """Open a house; everybody leaves before the relays end, and they before Redis."""
-    redis = await asyncio.to_thread(redises.server, *options)
     async with AsyncExitStack() as stack:
         house = House(folder, redis, stack)
         try:

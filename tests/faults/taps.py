@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +26,15 @@ class Commands:
         self.lost = ""  # the kind whose reply was lost
         self._scripts = {script(name).sha: name for name in NAMES}
         self._wanted = ""
+        self._was_lost = asyncio.Event()
 
     def lose_reply_to(self, kind: str) -> None:
         """Let the next command of a kind be done, and cut the line instead of its reply."""
         self._wanted, self.lost = kind, ""
+        self._was_lost.clear()
+
+    async def until_lost(self) -> None:
+        await self._was_lost.wait()
 
     def tap(self) -> Tap:
         return _CommandTap(self)
@@ -46,6 +52,7 @@ class Commands:
         if kind != self._wanted:
             return False
         self._wanted, self.lost = "", kind
+        self._was_lost.set()
         return True
 
 
@@ -69,6 +76,18 @@ class Acknowledgements:
 
     def __init__(self) -> None:
         self.upto: dict[str, tuple[int, int]] = {}  # session → (epoch, seq)
+        self._changed = asyncio.Event()
+
+    @property
+    def count(self) -> int:
+        """How many entries, when nothing but one epoch wrote."""
+        return sum(seq for _, seq in self.upto.values())
+
+    async def more_than(self, count: int) -> None:
+        """Wait until more entries than that are acknowledged."""
+        while self.count <= count:
+            self._changed.clear()
+            await self._changed.wait()
 
     def tap(self) -> Tap:
         return _FrameTap(self._take)
@@ -79,6 +98,7 @@ class Acknowledgements:
             ack = message["params"]
             place = (ack["epoch"], ack["seq"])
             self.upto[ack["sessionId"]] = max(place, self.upto.get(ack["sessionId"], (0, 0)))
+            self._changed.set()
 
 
 class _FrameTap(Tap):
