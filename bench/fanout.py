@@ -99,7 +99,8 @@ def _section(shape: Shape, table: Table, rounds: int) -> Section:
     chart = Chart("deliveries per CPU second, times the C relay with one send per message", bars)
     text = f"{table.markdown([C_RELAY])}\n\nMedians of {rounds} rounds. {_verdicts(shape, table)}"
     text += "".join(f"\n\n{name}: not measured: {why}" for name, why in table.unmeasured.items())
-    return Section(f"fanout-{shape.name}", f"{shape.name}: {shape.title}", text, [chart])
+    title, command = f"{shape.name}: {shape.title}", f"fanout --shape {shape.name}"
+    return Section(f"fanout-{shape.name}", title, text, [chart], command)
 
 
 def _verdicts(shape: Shape, table: Table) -> str:

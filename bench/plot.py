@@ -61,7 +61,8 @@ def _bar(bar: Bar, y: int, scale: float) -> list[str]:
     figure = f"{bar.value:.2f}" if bar.value < 10 else f"{bar.value:,.1f}"
     parts = [f'<text x="{LABELS - 8}" y="{base}" text-anchor="end">{escape(bar.label)}</text>']
     parts += [f'<rect{kind} x="{LABELS}" y="{y}" width="{length:.1f}" height="{BAR}" rx="2"/>']
-    parts += [f'<text x="{LABELS + length + 6:.1f}" y="{base}">{figure}</text>']
+    end = LABELS + max(length, (bar.wanted or 0) * scale)
+    parts += [f'<text x="{end + 6:.1f}" y="{base}">{figure}</text>']
     if bar.wanted is not None:
         x = LABELS + bar.wanted * scale
         parts += [f'<path class="mark" d="M{x:.1f} {y - 2}v{BAR + 4}"/>']

