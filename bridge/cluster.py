@@ -32,7 +32,7 @@ from redis.exceptions import (
 
 from bridge.address import Node
 
-LOOK_SECONDS = 0.5  # for every node to say who holds which slots
+LOOK_SECONDS = 1.0  # for every node to say who holds which slots
 LOOK_AGAIN_SECONDS = 0.25
 PAUSES = (0.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.4, 0.4, 0.4)  # before a command is sent again
 _KEYLESS = frozenset(
