@@ -11,7 +11,7 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
-from agent_side import faults
+from agent_side import faults, network
 from agent_side.faults import ExitReason, Fault
 from agent_side.link import HelloRefused, Link, Party
 from agent_side.outbox import Outbox
@@ -99,7 +99,8 @@ class Uplink:
                 if (final := self._take(error)) is not None:
                     return final
                 told = faults.retry_after(error)
-            await asyncio.sleep(self._backoff.next(told))
+            if await network.pause(self._backoff.next(told)):
+                self._backoff.reset()
 
     async def say_goodbye(self, reason: Reason) -> None:
         """Send what waits, then the end's reason, in the little time there is."""

@@ -54,7 +54,9 @@ def test_dev_lists_its_commands() -> None:
 def test_dev_names_an_unknown_command_and_the_known_ones() -> None:
     said = run_dev("deploy")
     assert said.returncode == 2
-    assert said.stderr == ("./dev: no command 'deploy'; there are setup, up, test, check, bench\n")
+    assert said.stderr == (
+        "./dev: no command 'deploy'; there are setup, up, test, soak, check, bench\n"
+    )
 
 
 @pytest.mark.parametrize("changed", ["pyproject.toml", "hatch_build.py", "bridge/page/src/a.ts"])

@@ -73,6 +73,18 @@ async def test_an_error_of_the_agent_ends_the_turn_as_it_is(tmp_path):
         assert running.entries(session, TURN)[-1]["params"]["error"] == error
 
 
+async def test_after_a_turn_that_failed_the_next_gets_its_own_answer(tmp_path):
+    """B18."""
+    turns = {"bad": [{"error": {"code": 500, "message": "api"}}], "good": [{"chunks": 1}]}
+    async with Running(tmp_path, turns_by_text=turns) as running:
+        session = await running.session()
+        ends = [running.prompt(session, text) for text in ("bad", "good", "bad", "good")]
+        reasons = [
+            (end.error or {}).get("code", end.stop_reason) for end in [await e for e in ends]
+        ]
+        assert reasons == [500, "end_turn", 500, "end_turn"]
+
+
 async def test_cancel_answers_both_open_questions_and_withdraws_them(tmp_path):
     """A24."""
     steps = [asks(id_=0, wait=False), asks(id_=1, wait=False), {"await": 0}, {"await": 1}]

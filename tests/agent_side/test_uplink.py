@@ -410,6 +410,7 @@ async def test_who_watches_is_told_to_the_doors(tmp_path):
 
 
 async def test_a_silent_relay_is_given_up(tmp_path, monkeypatch):
+    """C06, C07."""
     monkeypatch.setattr(wire, "PING_AFTER_SECONDS", 0.05)
     monkeypatch.setattr(wire, "DEAD_AFTER_SECONDS", 0.05)
     monkeypatch.setattr(link, "TICK_SECONDS", 0.01)
@@ -512,6 +513,7 @@ async def test_an_epoch_below_the_held_one_is_raised_once(tmp_path):
 
 
 async def test_an_unreachable_relay_is_tried_again_with_one_line(tmp_path, caplog):
+    """C14, C15."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     relay = FakeRelay()

@@ -66,6 +66,7 @@ async def test_an_id_that_is_none_is_refused(writer, mail_id):
 
 
 async def test_too_much_unacknowledged_mail_is_refused_not_dropped(store, writer):
+    """B20."""
     numbers = [await writer.send(f"m-{n}") for n in range(1000)]
     with pytest.raises(Overloaded, match="full"):
         await writer.send("one-too-many")

@@ -81,6 +81,7 @@ async def test_without_history_only_what_is_new_comes(hub, writer):
 
 
 async def test_what_comes_live_while_history_is_read_comes_once_and_after_it(hub, writer):
+    """B11."""
     await writer.append(*updates(writer, 1, 3))
     await watching(hub)
     joining = asyncio.create_task(watching(hub))
@@ -126,6 +127,7 @@ async def test_a_stream_of_texts_gets_questions_of_the_history_too(hub, writer):
 
 
 async def test_a_long_session_is_loaded_from_its_newest_part_and_says_so(writer):
+    """F07."""
     hub = Hub(writer.log, writer.inbox, HubLimits(load_entries=10))
     await writer.append(*updates(writer, 1, 30))
     viewer, _ = await watching(hub)
@@ -225,6 +227,7 @@ async def test_a_slow_viewer_catches_up_from_the_log_when_it_has_drained(hub, wr
 
 
 async def test_a_viewer_that_never_drains_loses_its_place(writer):
+    """F02."""
     hub = Hub(writer.log, writer.inbox, HubLimits(drain_seconds=0.05))
     viewer, subscriber = await watching(hub)
     viewer.buffered = SLOW

@@ -340,6 +340,7 @@ async def test_ping_is_answered_with_the_same_number(connector):
 
 
 async def test_a_silent_connector_is_asked_and_then_cut(process, connector):
+    """C06, C07."""
     (connection,) = process.relay.uplinks._all
     heard = connection._socket.last_heard
     connection.tick(heard + 10.5)

@@ -260,6 +260,7 @@ async def test_a_failing_peer_closes_only_its_own_socket(server):
 
 
 async def test_a_silent_client_is_pinged_and_then_cut(server):
+    """C07, C08."""
     client = await RawClient.connect(server.port)
     await client.echo(b"hello")
     peer = server.peers[-1]

@@ -90,6 +90,7 @@ async def test_a_prompt_that_is_sent_twice_runs_once_and_both_are_answered(stage
 
 
 async def test_a_prompt_whose_sender_was_cut_off_is_answered_when_sent_again(stage, tmp_path):
+    """B08."""
     gate = tmp_path / "gate"
     at = await stage(turns=[[{"delay_until_file": str(gate)}, {"chunks": 1, "text": "once"}]])
     alice, session = await at.opened()

@@ -17,6 +17,7 @@ async def both(tmp_path_factory, redis_server):
 
 
 async def test_a_stream_a_question_and_its_answer_pass_from_one_to_the_other(both, tmp_path):
+    """B09."""
     a, b = both
     script = {"turns": [[{"chunks": 300}, asks(), {"chunks": 300}], [asks()]]}
     at = Stage(a, tmp_path, script)
@@ -33,6 +34,7 @@ async def test_a_stream_a_question_and_its_answer_pass_from_one_to_the_other(bot
     assert told["by"]["subject"] == "bob"
     await alice.withdrawn(asked[0])
     assert alice.entries(session) == bob.entries(session)
+    assert len(at.agent.received("session/prompt")) == 1
     assert bob.seqs(session) == sorted(set(bob.seqs(session)))
     again = alice.prompt(session, "go")
     asked = [

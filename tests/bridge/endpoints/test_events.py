@@ -90,6 +90,7 @@ async def test_an_entry_arrives_as_it_was_written(served, writer):
 
 
 async def test_a_reader_that_comes_back_gets_what_it_missed_and_nothing_twice(served, writer):
+    """B15."""
     await writer.append(*[writer.update(n) for n in range(1, 6)])
     async with served.client() as client:
         async with reading(client) as reader:
@@ -103,6 +104,7 @@ async def test_a_reader_that_comes_back_gets_what_it_missed_and_nothing_twice(se
 
 
 async def test_what_is_no_longer_held_is_said(served, writer):
+    """B15."""
     await writer.append(*[writer.update(n) for n in range(1, 6)])
     trimmed = {"minid": f"{writer.epoch}-4", "approximate": False}
     await served.relay.store.commands.xtrim(keys.log("acme", "s1"), **trimmed)
