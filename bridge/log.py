@@ -45,6 +45,7 @@ BATCH_BYTES = 4 << 20
 NAMED_SESSIONS = 4096  # whose names are at hand; building them costs more than sending them
 FLUSH_ENTRIES = 4096  # over all sessions: one read timeout covers the whole reply
 FLUSH_BYTES = 8 << 20
+WATCHERS_KEPT = 10_000  # logs whose other nodes are remembered
 _TRANSIENT = (
     AskError,
     AuthenticationError,
@@ -121,6 +122,7 @@ class Log:
         self._limits = limits
         self._queued: dict[tuple[str, str], deque[_Pending]] = {}
         self._wanted = asyncio.Event()
+        self._watchers: dict[str, list[str]] = {}  # other nodes by log, as of its last append
         self._again: deque[_Batch] = deque()  # not taken yet, before anything queued
 
     # Writing.
@@ -137,7 +139,8 @@ class Log:
         prepared = [_prepare(claim, session_id, *each) for each in entries]
         waiting = self._queued.setdefault((claim.tenant, session_id), deque())
         waiting.append(_Pending(claim, prepared, on_stored))
-        self._wanted.set()
+        # Behind what this turn of the loop sends: people see an entry before it is stored.
+        asyncio.get_running_loop().call_soon(self._wanted.set)
 
     async def run(self) -> NoReturn:
         """Write what is queued until cancelled."""
@@ -202,7 +205,12 @@ class Log:
 
     async def _flush(self, batches: list[_Batch]) -> Exception | None:
         """Store the batches and tell; give the error of those that have to be sent again."""
-        replies = await self._send(batches)
+        expected = self._expected_wakes(batches)
+        if expected:
+            # Behind the append on the same connection: one trip for both.
+            replies, _ = await asyncio.gather(self._send(batches), self._inbox.wake_all(expected))
+        else:
+            replies = await self._send(batches)
         wakes: defaultdict[str, list[str]] = defaultdict(list)
         refused: Exception | None = None
         for batch, reply in zip(batches, replies, strict=True):
@@ -214,8 +222,23 @@ class Log:
             _tell(batch, appended)
             if appended.state != "failed":
                 self._note_wakes(wakes, batch, appended.cursor, reply[3], reply[4])
-        await self._inbox.wake_all(wakes)
+        for node in wakes.keys() & expected.keys():
+            wakes[node] = [stream for stream in wakes[node] if stream not in expected[node]]
+        await self._inbox.wake_all({node: streams for node, streams in wakes.items() if streams})
         return refused
+
+    def _expected_wakes(self, batches: list[_Batch]) -> dict[str, list[str]]:
+        """Give the nodes that watched at the last append, where the wake arrives after this one.
+
+        In a Cluster the two take different ways; with replicas the append takes a way of its own.
+        """
+        expected: defaultdict[str, list[str]] = defaultdict(list)
+        if self._watchers and self._store.form != "cluster" and not self._store.replicas:
+            for batch in batches:
+                stream = keys.log(batch.claim.tenant, batch.session)
+                for node in self._watchers.get(stream, ()):
+                    expected[node].append(stream)
+        return expected
 
     def _note_wakes(
         self,
@@ -226,6 +249,7 @@ class Log:
         changes_nodes: list[bytes],
     ) -> None:
         stream = keys.log(batch.claim.tenant, batch.session)
+        self._note_watchers(stream, log_nodes)
         for node in log_nodes:
             name = node.decode()
             # Here the entries were mostly shown when they came, before they were stored.
@@ -234,12 +258,19 @@ class Log:
         for node in changes_nodes:
             wakes[node.decode()].append(keys.changes(batch.claim.tenant))
 
+    def _note_watchers(self, stream: str, nodes: list[bytes]) -> None:
+        self._watchers.pop(stream, None)
+        others = [name for node in nodes if (name := node.decode()) != self._inbox.node]
+        if others and len(self._watchers) < WATCHERS_KEPT:
+            self._watchers[stream] = others
+
     async def _send(self, batches: list[_Batch]) -> list[Any]:
         wanted = script("append")
         async with self._store.operation():
             replies = await self._pipeline(wanted, batches)
             if any(isinstance(reply, NoScriptError) for reply in replies):
-                # Redis has restarted. What other calls did already is skipped the second time.
+                # Redis has restarted. What other calls did already is skipped the second time;
+                # the nodes that were woken look again within a second.
                 await self._store.commands.script_load(wanted.text)
                 replies = await self._pipeline(wanted, batches)
         return replies
