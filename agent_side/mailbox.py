@@ -14,7 +14,7 @@ from typing import IO
 import msgspec
 
 from agent_side.folder import sync_folder
-from bridge.protocol import jsonrpc
+from bridge.protocol import acp, jsonrpc
 from bridge.protocol.uplink import Mail, MailDone
 
 IDS_KEPT = 10_000  # a mail that comes again after as many others would be taken for new
@@ -71,11 +71,16 @@ class Mailbox:
             self._file = None
 
     def take(self, mail: Mail) -> bool:
-        """Have a mail on disk; False when it was there already, or when the disk is full."""
+        """Have a mail on disk; False when it was there already, or when the disk is full.
+
+        A decision does not wait for the disk: its question ends with this process, so what a
+        machine that crashes forgets of it has no question left to be applied to.
+        """
         journaled = max(self.journaled, mail.n)
         is_new = mail.mail_id not in self._ids
         line = _Line(mail=mail) if is_new else _Line(known=_Known(journaled, []))
-        if (is_new or journaled > self.journaled) and not self._write(line):
+        sync = mail.message.get("method") != acp.DECIDE
+        if (is_new or journaled > self.journaled) and not self._write(line, sync=sync):
             return False
         self.journaled = journaled
         if is_new:

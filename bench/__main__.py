@@ -9,6 +9,10 @@ MEASUREMENTS = {
     "fanout": "deliveries per CPU second in several shapes, beside other servers",
     "latency": "at a fixed rate, stored: one process; agent and dashboard on two",
     "idle": "5,000 dashboards that only stay: memory, CPU, how fast they come",
+    "uplink": "entries stored and acknowledged for one connector",
+    "replay": "the newest page of a long session, and all of it",
+    "growth": "cost for 1 to 1,000 dashboards and sessions",
+    "decide": "from the tap on a phone to the agent",
     "console": "one dashboard that watches 1,000 sessions",
     "report": "write what was measured into docs/performance.md, with plots",
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from bench.servers import SERVER_CPU, Running, free_port, pinned, process, wait_for
+from bench.servers import SERVER_CPU, Running, before_others, free_port, pinned, process, wait_for
 from bridge.embedded import EmbeddedValkey
 from bridge.identity import Kind
 from bridge.protocol import acp, entry, jsonrpc, uplink
@@ -74,9 +74,12 @@ def relays(count: int = 1, **settings: str) -> Iterator[Relays]:
             url = store.start()
         stack.callback(store.stop)
         stores = _store_pids(store)
+        for pid in stores:
+            before_others(pid)
         variables = {**os.environ, "BRIDGE_LOG_LEVEL": "warning", "BRIDGE_REDIS_URL": url}
         variables |= {f"BRIDGE_{name.upper()}": value for name, value in settings.items()}
         variables["BRIDGE_STATE_DIR"] = str(folder)
+        variables["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = "0"  # any: how fast they come is measured
         ports = [free_port() for _ in range(count)]
         pids = [stack.enter_context(process(_command(port), variables)) for port in ports]
         for port in ports:

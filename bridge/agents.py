@@ -137,10 +137,11 @@ class Agents:
         await self._inbox.wake(nodes, keys.changes(tenant))
         return claim
 
-    async def renew(self, claim: Claim, quiet_ms: int) -> bool:
+    async def renew(self, claim: Claim, quiet_ms: int, round_trip_ms: int | None = None) -> bool:
         """Extend the lease; False when the claim is no longer this connection's.
 
         ``quiet_ms``: how long ago the connector was heard; no clock but the store's counts.
+        ``round_trip_ms``: to the connector and back, if it was measured.
         """
         names = [
             keys.claim(claim.tenant, claim.agent),
@@ -159,6 +160,7 @@ class Agents:
                 LEASE_MS,
                 self._life_ms,
                 SESSIONS_TURN_MS,
+                "" if round_trip_ms is None else round_trip_ms,
             ],
         )
         if renewed == 2:  # noqa: PLR2004 (the script's word for it)
@@ -220,6 +222,13 @@ class Agents:
         if record is None:
             raise NotFound(f"unknown agent {agent!r}")
         return record
+
+    async def round_trip_ms(self, tenant: str, agent: str) -> int | None:
+        """Give the time to an agent's connector and back, as it was measured last."""
+        name = keys.claim(tenant, agent)
+        async with self._store.operation():
+            found = await self._store.commands.hget(name, "round_trip_ms")
+        return int(found) if found else None
 
     async def list(self, tenant: str) -> list[AgentRecord]:
         """Give the tenant's agents, the last connected first."""

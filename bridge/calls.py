@@ -154,9 +154,9 @@ async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payloa
     except StoreUnavailable:
         since = entry.timestamp(health.since) if health.trouble else None
         shown = {"state": State.UNKNOWN.value, "reason": Reason.STORE_DOWN.value, "since": since}
-        shown |= {"lastSeen": None, "watching": [], "open": []}
+        shown |= {"lastSeen": None, "roundTripMs": None, "watching": [], "open": []}
     relay = {"version": dashboard.relay.version, "node": dashboard.relay.node}
-    return {**shown, "roundTripMs": None, "relay": {**relay, "store": health.as_json()}}
+    return {**shown, "relay": {**relay, "store": health.as_json()}}
 
 
 async def _known_status(dashboard: Dashboard, params: Payload) -> Payload:
@@ -167,14 +167,18 @@ async def _known_status(dashboard: Dashboard, params: Payload) -> Payload:
         attached = [a for a in agents if a.attachment.state is State.ATTACHED]
         if not agents:
             raise AgentUnavailable("no agent has ever been attached here")
+        agent = (attached or agents)[0].id
         shown = attachment_json((attached or agents)[0].attachment)
         questions = await relay.round_trips.list(tenant)
         watching: list[Any] = []
     else:
         record = await relay.sessions.get(tenant, read.text(params, "sessionId"))
+        agent = record.agent
         shown = attachment_json(record.attachment)
         questions = await relay.round_trips.list(tenant, session_id=record.session_id)
         watching = (await relay.presence.of(tenant, [record.session_id]))[0]
+    is_attached = shown["state"] == State.ATTACHED.value
+    shown["roundTripMs"] = await relay.agents.round_trip_ms(tenant, agent) if is_attached else None
     return {**shown, "watching": watching, "open": [one.id for one in questions]}
 
 

@@ -357,7 +357,8 @@ class Uplink:
     async def _renew(self) -> None:
         quiet_ms = round((asyncio.get_running_loop().time() - self._socket.last_heard) * 1000)
         for claim in self._claims.values():
-            if not await self._relay.agents.renew(claim, quiet_ms) and not self._is_over:
+            renewed = await self._relay.agents.renew(claim, quiet_ms, self.round_trip_ms)
+            if not renewed and not self._is_over:
                 await self._unclaimed()
 
     async def _unclaimed(self) -> None:

@@ -24,5 +24,8 @@ redis.call('ZADD', KEYS[2], whole(now), ARGV[1])
 for _, key in ipairs({claim, KEYS[5], KEYS[6]}) do
   redis.call('PEXPIRE', key, ARGV[9])
 end
-if not repeated then announce(KEYS[3], ARGV[11], now) end
+if not repeated then
+  redis.call('HDEL', claim, 'round_trip_ms') -- it was another connection's
+  announce(KEYS[3], ARGV[11], now)
+end
 return {'ok', ARGV[2], watchers(KEYS[4], now)}

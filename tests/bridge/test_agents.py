@@ -85,6 +85,19 @@ async def test_a_renewal_notes_when_the_agent_was_last_heard(writer):
     assert before <= (await attachment(writer)).last_seen + 5000 <= after
 
 
+async def test_a_renewal_notes_how_long_the_way_takes_until_another_connection_comes(writer):
+    async def known() -> int | None:
+        return await writer.agents.round_trip_ms("acme", "a1")
+
+    await writer.agents.renew(writer.claim, 0)
+    assert await known() is None
+    await writer.agents.renew(writer.claim, 0, 17)
+    await writer.agents.renew(writer.claim, 0)
+    assert await known() == 17
+    await writer.take_claim()
+    assert await known() is None
+
+
 async def test_an_agent_that_was_not_heard_for_long_is_unresponsive(writer):
     await writer.agents.renew(writer.claim, 60_000)
     found = await attachment(writer)

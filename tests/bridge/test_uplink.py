@@ -11,6 +11,7 @@ from fakes.served import serving
 from websockets.exceptions import ConnectionClosed
 
 from bridge import keys
+from bridge.agents import RENEW_SECONDS
 from bridge.protocol import uplink
 from bridge.protocol.attachment import Reason
 from bridge.protocol.cursor import START
@@ -358,6 +359,12 @@ async def test_the_time_of_a_round_trip_is_measured(process, connector):
     await connector.notify(uplink.PONG, ping)
     await connector.call(uplink.TOKEN, token=connector.token)
     assert connection.round_trip_ms is not None
+    connection._renewed_at -= RENEW_SECONDS
+    connection.tick(connection._socket.last_heard)
+    await connector.call(uplink.TOKEN, token=connector.token)  # behind the renewal
+    (claim,) = connection._claims.values()
+    known = await process.relay.agents.round_trip_ms(claim.tenant, claim.agent)
+    assert known == connection.round_trip_ms
 
 
 # Who watches.
