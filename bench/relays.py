@@ -80,6 +80,7 @@ def relays(count: int = 1, **settings: str) -> Iterator[Relays]:
         variables |= {f"BRIDGE_{name.upper()}": value for name, value in settings.items()}
         variables["BRIDGE_STATE_DIR"] = str(folder)
         variables["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = "0"  # any: how fast they come is measured
+        variables["BRIDGE_MAX_SOCKETS_PER_SUBJECT"] = "10000"
         ports = [free_port() for _ in range(count)]
         pids = [stack.enter_context(process(_command(port), variables)) for port in ports]
         for port in ports:
