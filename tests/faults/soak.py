@@ -70,9 +70,14 @@ class Soak:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _turn(self, person: FakeDashboard, session: str) -> None:
-        turn = person.prompt(session, "go", echo=True)
-        person.choose(await person.question(), "yes")
-        await person.answer(turn)
+        turn = asyncio.create_task(person.answer(person.prompt(session, "go", echo=True)))
+        asked = asyncio.create_task(person.question())
+        await asyncio.wait((turn, asked), return_when=asyncio.FIRST_COMPLETED)
+        if turn.done():  # refused before it asked
+            asked.cancel()
+        else:
+            person.choose(asked.result(), "yes")
+        await turn
         self.turns += 1
         self.entries += person.count(session)
         person.logs[session] = person.logs[session][-1:]
