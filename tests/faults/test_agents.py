@@ -1,15 +1,20 @@
 """Connectors that die, that fight over a session, and that say things twice or out of order."""
 
 import asyncio
+import contextlib
 import random
 import time
+from itertools import pairwise
 
 from e2e.asking import opened_question
 from fakes.peers import UplinkPeer
 from fakes.running import asks
 from fakes.site import Address
+from faults.house import TENANT
 from faults.oracle import NOTHING_WRONG, judge
+from websockets.exceptions import ConnectionClosed
 
+from bridge import keys
 from bridge.protocol import uplink
 from bridge.protocol.attachment import GRACE_MS
 
@@ -64,6 +69,47 @@ async def alice_waits_for_the_grace_to_end(alice) -> None:
     async with asyncio.timeout(GRACE_MS / 1000 + 30):
         while (await alice.agent("stamped"))["attachment"]["state"] != "detached":  # noqa: ASYNC110
             await asyncio.sleep(0.5)
+
+
+async def test_of_two_connectors_that_claim_a_session_only_the_newer_one_writes(house, row, length):
+    """R12."""
+    flips, session = length(60, 1_000), "s-fought-over"
+    async with house(relays=2) as at:
+        begun = time.time_ns() // 10**6
+        codes, kept, previous = [], 0, None
+        for n in range(flips):
+            newer = await peer(at, n % 2, writer=f"w{n}", epoch=begun + n)
+            await newer.__aenter__()
+            claiming = asyncio.create_task(newer.hello(session))
+            if previous is not None:  # it writes on while the other claims, and afterwards
+                await previous.say(previous.update(2, "racing", session=session))
+                await claiming
+                with contextlib.suppress(ConnectionClosed):  # it may have been told already
+                    await previous.say(previous.update(3, "fenced", session=session))
+                codes.append(await previous.closed())
+                await previous.__aexit__()
+            await claiming
+            prev = at.stored().get(session)
+            more = {"prev": f"{prev[0]}:{prev[1]}"} if prev else {}
+            await newer.store(newer.update(1, session=session, **more), session=session)
+            previous = newer
+        await previous.__aexit__()
+        stored = at.redis.call("XRANGE", keys.log(TENANT, session), "-", "+")
+        ids = [tuple(map(int, id_.split(b"-"))) for id_, _ in stored]
+        fenced = sum(b'"fenced"' in fields[b"m"] for _, fields in stored)
+        kept = sum(b'"part 1"' in fields[b"m"] for _, fields in stored)
+        row(
+            *("R12", f"two connectors claim one session in turn, {flips} times"),
+            sent=flips,
+            acked=flips,
+            lost=flips - kept,
+            duplicated=len(ids) - len(set(ids)),
+            reordered=sum(a > b for a, b in pairwise(ids)),
+            fenced_stored=fenced,
+            **await at.left(),
+        )
+        assert (fenced, kept, ids) == (0, flips, sorted(set(ids)))
+        assert set(codes) == {4409}
 
 
 class Untidy:

@@ -3,14 +3,19 @@
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import time
 from contextlib import ExitStack
 
+import httpx
 import pytest
-from e2e.asking import is_changed
+from e2e.asking import is_changed, opened_question
+from fakes.cable import Cable
 from fakes.redises import Redises, until
+from fakes.running import asks
 from faults.house import opening
+from faults.lag import Lag
 from faults.oracle import NOTHING_WRONG, judge
 
 SECONDS = 240
@@ -91,6 +96,69 @@ async def test_a_killed_redis_that_starts_again_has_all_that_was_acknowledged(
         assert outage.recover < bar(2)
 
 
+async def test_a_frozen_redis_records_nothing_and_hangs_nobody(house, row, length, bar):
+    """R04."""
+    away = length(5, 10)
+    async with house(relays=2) as at:
+        await at.connect(turns=[[asks()]])
+        alice = await at.dashboard()
+        session = await alice.open("stamped", at.relays[0].work)
+        await alice.call("_bridge/watch")
+        turn = alice.prompt(session, "go")
+        question = await opened_question(alice, session)
+        answer = {"hash": question["hash"], "answer": {"optionId": "yes"}}
+        calls = []
+        async with Lag() as lag:
+            at.redis.kill(signal.SIGSTOP)
+            frozen = time.monotonic()
+            try:
+                for n in range(1000):
+                    if time.monotonic() > frozen + away:
+                        break
+                    client = await at.rest(n % 2)
+                    calls += await asyncio.gather(
+                        timed(client.get("/api/sessions")),
+                        timed(
+                            client.post(
+                                f"/api/round-trips/{question['id']}/decision",
+                                json={**answer, "decisionId": f"d-{n}"},
+                            )
+                        ),
+                    )
+            finally:
+                at.redis.kill(signal.SIGCONT)
+        statuses = {reply.status_code for _, reply in calls}
+        slowest = max(seconds for seconds, _ in calls)
+        client = await at.rest()
+        last = await decide(client, question["id"], answer)
+        await alice.answer(turn)
+        applied = len([m for m in at.agent.lines("in") if "method" not in m])
+        told = {"recorded": sum(r.json().get("state") == "recorded" for _, r in calls)}
+        row(
+            *("R04", f"SIGSTOP of Redis for {away} s, answers and lists asked for meanwhile"),
+            **told,
+            applied=applied,
+            calls=len(calls),
+            slowest_call=slowest,
+            **await at.left(),
+        )
+        assert (statuses, told["recorded"], applied) == ({503}, 0, 1)
+        assert last.json()["state"] in {"recorded", "late", "closed"}
+        assert slowest < bar(3.5) + lag.worst
+
+
+async def decide(client, id_, answer) -> httpx.Response:
+    return await client.post(
+        f"/api/round-trips/{id_}/decision", json={**answer, "decisionId": "d-last"}
+    )
+
+
+async def timed(call):
+    begun = time.monotonic()
+    reply = await call
+    return time.monotonic() - begun, reply
+
+
 async def test_a_black_hole_on_the_way_to_redis_is_noticed_and_loses_nothing(
     house, row, length, bar
 ):
@@ -155,3 +223,29 @@ def fill(filler) -> None:
     with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(b"x" * 4096)
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+async def test_a_failover_to_a_replica_that_was_cut_off(house, row, own_redises, length, replicas):
+    """R25."""
+    master = own_redises.server()
+    async with Cable(f"tcp://127.0.0.1:{master.port}") as link:
+        replica = await asyncio.to_thread(own_redises.following, link.port)
+        async with house(2, master, BRIDGE_REDIS_WAIT_REPLICAS=str(replicas)) as at:
+            outage = Outage(at, length(3, 10), 4)
+            await outage.begin()
+            link.cut()
+            await asyncio.sleep(2)
+            replica.call("REPLICAOF", "NO", "ONE")
+            if replicas:  # the new master needs one as well before anything counts
+                await asyncio.to_thread(own_redises.following, replica.port)
+            for way in at.ways:
+                way.urls = [f"tcp://127.0.0.1:{replica.port}"]
+            at.redis, acked = replica, at.acknowledged.count
+            master.kill()
+            lost_then, failed_over = at.acked_lost(), time.monotonic()
+            await at.acknowledged.more_than(acked)
+            outage.recover = time.monotonic() - failed_over
+            what = f"failover to a replica that was cut off, WAIT {replicas}"
+            await outage.end(row, "R25", what, acked_lost_at_failover=lost_then)
+            assert (lost_then == 0) == bool(replicas)
