@@ -105,7 +105,7 @@ class Soak:
 async def soak(minutes: float, sessions: int) -> int:
     """Run it and print its figures; gives 1 when something grew."""
     with tempfile.TemporaryDirectory(prefix="cb-soak-") as folder, redises() as made:
-        async with opening(Path(folder), made, 1) as house:
+        async with opening(Path(folder), made.server(), 1) as house:
             before = await metrics(house.relays[0])
             work = Soak(house, sessions, minutes * 60)
             await work.run()
