@@ -1,11 +1,43 @@
 """Dashboards that lose their connection again and again, and many that are sent away at once."""
 
 import asyncio
+import random
 import time
 
 from faults.oracle import NOTHING_WRONG, judge, percentile
 
 SECONDS = 240
+
+
+async def test_a_dashboard_that_comes_back_a_hundred_times_sees_each_entry_once(house, row, length):
+    """R14."""
+    chunks, times, chance = length(3_000, 10_000), length(30, 100), random.Random(14)
+    async with house(relays=2) as at:
+        opened = await at.sessions(1, chunks, rate=length(600, 300))
+        watchers = await at.watch(opened, at.relays[1].url, at.relays[0].url)
+        await at.stream(watchers)
+        restless, steady = watchers
+        caught_up = []
+        for n in range(times):
+            await restless.has(min(chunks, chunks * n // times + chance.randrange(1, 20)), SECONDS)
+            dropped, held, back = time.monotonic(), steady.seen, len(restless.back_at)
+            restless.drop()
+            await restless.until(lambda b=back: len(restless.back_at) > b, SECONDS)
+            await restless.has(held, SECONDS)
+            caught_up.append(time.monotonic() - dropped)
+        for watcher in watchers:
+            await watcher.has(chunks, SECONDS)
+        faults = judge(watchers, chunks)
+        row(
+            *("R14", f"a dashboard reconnects {times} times at random"),
+            sent=chunks,
+            acked=at.acknowledged.count,
+            **faults,
+            recover=percentile(caught_up, 0.99),
+            **await at.left(),
+        )
+        assert faults == NOTHING_WRONG | {"seen": 2 * chunks}
+        assert len(restless.codes) >= times
 
 
 async def test_a_node_that_is_told_to_end_sends_everybody_to_the_other(house, row, length, bar):
