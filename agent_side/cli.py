@@ -8,14 +8,16 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+from agent_side.command_line import WRONG_USE, Parser, Version, folder_of, port_of
 
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
     from agent_side.faults import ExitReason
     from agent_side.settings import RelayTarget
 
-FAULT, WRONG_USE, NO_AGENT = 1, 2, 5
+FAULT, NO_AGENT = 1, 5
 DEMO = "demo"  # works for whoever asks for it, never by itself in a person's own folder
 EDITORS = ("zed", "jetbrains", "vscode", "generic")
 
@@ -56,38 +58,21 @@ def _interrupted(_number: int, _frame: object) -> None:
 # The command line.
 
 
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-class _Version(argparse.Action):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, nargs=0, help="print the version")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib import metadata
-
-        print(f"chimera-bridge {metadata.version('chimera-bridge')}")
-        parser.exit()
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="chimera-bridge",
         description="Answer your coding agent's questions from anywhere. "
         "Exit codes: 0 ended by a signal or its editor, 1 fault, 2 wrong use, "
         "3 refused credentials, 4 replaced by another process, 5 the agent does not start.",
     )
-    parser.add_argument("--version", action=_Version)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    parser.add_argument("--version", action=Version)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     _add_up(commands)
     _add_connect(commands)
     _add_ferret(commands)
     _add_attach(commands)
+    _add_pair(commands)
+    _add_devices(commands)
     _add_doctor(commands)
     _add_print_config(commands)
     return parser
@@ -102,8 +87,9 @@ def _add_up(commands: Any) -> None:
     up.set_defaults(run=_up)
     up.add_argument("--agent", metavar="NAME", help="an agent of the catalogue (see doctor)")
     up.add_argument("--lan", action="store_true", help="serve the local network, over TLS")
-    up.add_argument("--port", type=_port, default=8787, help="the relay's port (default: 8787)")
-    up.add_argument("--cwd", type=_folder, metavar="DIR", help="the folder the agent works in")
+    up.add_argument("--port", type=port_of, default=8787, help="the relay's port (default: 8787)")
+    up.add_argument("--cwd", type=folder_of, metavar="DIR", help="the folder the agent works in")
+    _add_signed(up)
 
 
 def _add_connect(commands: Any) -> None:
@@ -122,7 +108,7 @@ def _add_connect(commands: Any) -> None:
 
 def _add_ferret(commands: Any) -> None:
     ferret = commands.add_parser("ferret", help="ferret's engine as an agent")
-    serve = ferret.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    serve = ferret.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     serve = serve.add_parser(
         "serve",
         help="an ACP server on stdin and stdout, attached to a relay with --bridge",
@@ -136,18 +122,29 @@ def _add_ferret(commands: Any) -> None:
 def _add_connector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="of this connector on this machine (default: the agent's)")
     parser.add_argument(
-        "--cwd", type=_folder, metavar="DIR", help="where sessions open (default: this folder)"
+        "--cwd", type=folder_of, metavar="DIR", help="where sessions open (default: this folder)"
     )
     parser.add_argument(
         "--root",
-        type=_folder,
+        type=folder_of,
         action="append",
         default=[],
         metavar="DIR",
         help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
     )
+    _add_signed(parser)
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     _add_token(parser)
+
+
+def _add_signed(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--signed",
+        choices=("auto", "required", "off"),
+        default="auto",
+        help="whether answers and messages from afar must be signed by a paired device "
+        "(default: auto, once one was paired)",
+    )
 
 
 def _add_token(parser: argparse.ArgumentParser) -> None:
@@ -172,6 +169,26 @@ def _add_attach(commands: Any) -> None:
         "--cwd", default="", metavar="DIR", help="the folder of new sessions, on its machine"
     )
     _add_token(attach)
+
+
+def _add_pair(commands: Any) -> None:
+    pair = commands.add_parser(
+        "pair",
+        help="pair a phone: its signature then counts on this machine, and no other",
+        description="Shows a QR code and a code to type, beside a connector that runs.",
+    )
+    pair.set_defaults(run=_pair)
+    pair.add_argument("--name", help="of the connector, where several run")
+
+
+def _add_devices(commands: Any) -> None:
+    devices = commands.add_parser("devices", help="the devices that are paired with this machine")
+    actions = devices.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    listing = actions.add_parser("list", help="list them with their fingerprints")
+    listing.set_defaults(run=_devices, device=None)
+    revoke = actions.add_parser("revoke", help="take a device's signature no more")
+    revoke.set_defaults(run=_devices)
+    revoke.add_argument("device", metavar="DEVICE", help="its fingerprint or name; all: every one")
 
 
 def _add_doctor(commands: Any) -> None:
@@ -203,19 +220,6 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at + 1 :]
 
 
-def _folder(text: str) -> Path:
-    folder = Path(text).expanduser().absolute()
-    if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no folder")
-    return folder
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
-    return int(text)
-
-
 # The commands; each gives its exit code.
 
 
@@ -229,6 +233,7 @@ def _up(chosen: argparse.Namespace) -> int:
         lan=chosen.lan,
         port=chosen.port,
         cwd=chosen.cwd,
+        signed=chosen.signed,
     )
     return _run(up.run())
 
@@ -257,6 +262,7 @@ def _connect(chosen: argparse.Namespace) -> int:
             cwd=cwd,
             state_dir=connector_state(),
             roots=tuple(chosen.root),
+            signed=chosen.signed,
         )
     except (AgentUnknown, SettingsError) as error:
         raise WrongUse(str(error)) from None
@@ -279,6 +285,30 @@ def _attach(chosen: argparse.Namespace) -> int:
         raise WrongUse(str(error)) from None
     wishes = Wishes(session=chosen.session, agent=chosen.agent, cwd=chosen.cwd)
     return _run(attach(target, wishes))
+
+
+def _pair(chosen: argparse.Namespace) -> int:
+    _no_command(chosen)
+    from agent_side.connect import connector_state
+    from agent_side.pair import pair
+    from agent_side.up import page_link
+
+    return _run(pair(connector_state(), chosen.name, page_link, _say))
+
+
+def _devices(chosen: argparse.Namespace) -> int:
+    _no_command(chosen)
+    from agent_side.connect import connector_state
+    from agent_side.pair import list_devices, revoke_device
+
+    try:
+        if chosen.device is None:
+            ending = list_devices(connector_state(), _say)
+        else:
+            ending = revoke_device(connector_state(), chosen.device, _say)
+    except OSError as error:
+        return _end(FAULT, str(error))
+    return _end(ending.code, ending.sentence)
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -339,6 +369,10 @@ def _awaited(work: Coroutine[Any, Any, Any]) -> Any:
     import asyncio
 
     return asyncio.run(work)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _end(code: int, sentence: str) -> int:

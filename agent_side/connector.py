@@ -10,35 +10,42 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_side.agents.process import AgentCommand, AgentStartError
+from agent_side.devices import Devices, DevicesUnreadable
 from agent_side.door import Door
 from agent_side.envoy import Affairs, Envoy
 from agent_side.faults import FAULT, REPLACED, ExitReason
 from agent_side.folder import AlreadyRunning, StateFolder
 from agent_side.host import Ears, Host
+from agent_side.inviting import serve_side_door
 from agent_side.journal import Journal
 from agent_side.log import Log, Piece, Written
 from agent_side.mailbox import Mailbox
 from agent_side.opening import Opened
 from agent_side.orders import Orders
 from agent_side.outbox import Outbox
+from agent_side.pairing import Pairings, Place
 from agent_side.policy import Policy
 from agent_side.recovery import Recovery
 from agent_side.round_trips import Question
 from agent_side.sessions import Session
 from agent_side.settings import ConnectorSettings, RelayTarget
+from agent_side.side_door import SideDoor
+from agent_side.signatures import Signatures
 from agent_side.status import Status
 from agent_side.tasks import Tasks
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
 from bridge.protocol import entry
-from bridge.protocol.attachment import Reason
+from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Origin
+from bridge.protocol.errors import PairingRefused
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Resolved
 from bridge.protocol.uplink import AgentCard
 
 AGENT_DOES_NOT_START = 5
+DEVICES_SECONDS = 1.0  # between looks at who may sign
 
 logger = logging.getLogger(__name__)
 
@@ -85,11 +92,16 @@ class Connector:
         self._status = Status(relay.url if relay else None, self._status_changed)
         self._tasks = Tasks()
         self._policy = Policy(settings, command.ask_mode)
+        self._devices = Devices(settings.state_dir)
+        self._signatures = Signatures(self._devices, settings.signed)
+        self.pairings = Pairings(self._devices, self._tell_relay)
+        self._relay = relay
         self._host = Host(
             command,
             journal=self._journal,
             log=self._log,
             mailbox=self._mailbox,
+            signatures=self._signatures,
             ears=Ears(
                 asked=self._asked,
                 closed=self._closed,
@@ -102,6 +114,7 @@ class Connector:
         self._envoy = Envoy(self._affairs(settings))
         if relay is not None:
             self._envoy.uplink = Uplink(relay, self._envoy, self._outbox, self._status)
+        self._side_door = SideDoor(self._folder.path, lambda *heard: serve_side_door(self, *heard))
         self._doors: list[Door] = []
         self._ending: ExitReason | None = None
         self._ended = asyncio.Event()
@@ -238,6 +251,22 @@ class Connector:
         """
         return self._host.questions.answer(round_trip_id, answer, origin)
 
+    # Devices.
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether a device was ever paired with this machine."""
+        return self._devices.required
+
+    @property
+    def place(self) -> Place:
+        """What a paired device joins; raises PairingRefused when no relay could bring one."""
+        if self._relay is None or self.status()["state"] != State.ATTACHED:
+            raise PairingRefused("this connector is not attached to a relay now")
+        card, who = self.agent, local_origin("terminal")
+        folder = str(self._policy.roots[0])
+        return Place(who.device, who.subject, card.title or card.name, folder, self._relay.page_url)
+
     # Starting and ending.
 
     def _affairs(self, settings: ConnectorSettings) -> Affairs:
@@ -249,6 +278,8 @@ class Connector:
             mailbox=self._mailbox,
             host=self._host,
             policy=self._policy,
+            signatures=self._signatures,
+            pairings=self.pairings,
             status=self._status,
         )
 
@@ -257,7 +288,9 @@ class Connector:
         recovery = Recovery()
         self._journal.load(recovery.read)
         self._mailbox.open()
-        self._log.epoch = self._folder.epoch
+        self._log.epoch = self._signatures.epoch = self._folder.epoch
+        self._signatures.agent_id = self.pairings.agent_id = self._folder.agent_id
+        self._devices.look()
         waiting = set(self._mailbox.pending) - self._mailbox.handed
         for session_id, journal in self._journal.sessions.items():
             self._outbox.add(session_id, journal)
@@ -267,6 +300,7 @@ class Connector:
             self._folder.agent_id,
             self._host,
             policy=self._policy,
+            signatures=self._signatures,
             mailbox=self._mailbox,
             on_done=self._envoy.mail_done,
             spawn=self._tasks.spawn,
@@ -281,12 +315,32 @@ class Connector:
             self._end(ExitReason(AGENT_DOES_NOT_START, str(error)))
             return
         self._ready.set()
+        self._tasks.spawn(self._follow_devices())
+        await self._open_side_door()
         orders.resume()
         if self._envoy.uplink is not None:
             self._end(await self._envoy.uplink.run())
 
+    async def _open_side_door(self) -> None:
+        try:
+            await self._side_door.open()
+        except OSError as error:
+            logger.warning("chimera-bridge pair cannot reach this connector: %s", error)
+
+    async def _follow_devices(self) -> None:
+        """Tell the relay when a device comes or goes, whoever changed the file."""
+        while True:
+            await asyncio.sleep(DEVICES_SECONDS)
+            try:
+                if self._devices.look():
+                    self._envoy.agent_changed()
+            except DevicesUnreadable as error:
+                logger.warning("no signature is taken: %s", error)
+
     async def _close(self) -> None:
         self._ready.set()
+        self._side_door.close()
+        self.pairings.cancel()
         await self._host.stop()
         self._log.settle_all()
         self._envoy.flush()
@@ -324,6 +378,9 @@ class Connector:
 
     def _show_piece(self, piece: Piece) -> None:
         self._tell_doors(lambda d: d.piece(piece.session_id, piece.text, is_first=piece.is_first))
+
+    def _tell_relay(self, method: str, params: object) -> None:
+        self._envoy.tell(method, params)
 
     def _asked(self, question: Question) -> None:
         self._tell_doors(lambda door: door.ask(question))

@@ -19,8 +19,10 @@ from agent_side.log import Log
 from agent_side.mailbox import Mailbox
 from agent_side.orders import Orders
 from agent_side.outbox import too_big
+from agent_side.pairing import Pairings
 from agent_side.policy import Policy
 from agent_side.sessions import Session
+from agent_side.signatures import Signatures
 from agent_side.status import Status, now_ms
 from agent_side.uplink import Uplink
 from bridge.protocol import jsonrpc, uplink
@@ -35,6 +37,7 @@ from bridge.protocol.uplink import (
     Mail,
     MailDone,
     MailPosition,
+    PairingNews,
     Presence,
     SessionCard,
 )
@@ -55,6 +58,8 @@ class Affairs:
     mailbox: Mailbox
     host: Host
     policy: Policy
+    signatures: Signatures
+    pairings: Pairings
     status: Status
 
 
@@ -75,7 +80,7 @@ class Envoy:
 
     def agent_card(self) -> AgentCard:
         """Describe the agent."""
-        agent, policy = self._of.host.agent, self._of.policy
+        agent, policy, signatures = self._of.host.agent, self._of.policy, self._of.signatures
         return AgentCard(
             id=self._of.folder.agent_id,
             name=self._of.name,
@@ -86,6 +91,8 @@ class Envoy:
             modes=policy.modes(self._offered_modes()),
             alive=agent.alive,
             login=agent.login,
+            signed=signatures.policy,
+            devices=signatures.cards(),
         )
 
     def agent_changed(self) -> None:
@@ -144,19 +151,21 @@ class Envoy:
             sessions=[self._session_card(s, in_full=host.is_live(s)) for s in sessions],
             open=list(host.questions.open),
             mail=MailPosition(self._of.mailbox.journaled),
+            signed=self._of.signatures.policy,
         )
 
     def raise_epoch(self, at_least: int) -> None:
         """Number what follows above an epoch that the relay holds."""
         self._of.log.settle_all()
         self._of.folder.begin_epoch(at_least)
-        self._of.log.epoch = self._of.folder.epoch
+        self._of.log.epoch = self._of.signatures.epoch = self._of.folder.epoch
 
     def welcomed(self, result: HelloResult) -> None:
         """Take what the relay knows, and say again what it may have missed."""
         assert self.orders is not None
         self.orders.skew_ms = result.time - now_ms()
         self._of.host.questions.renew(result.closed)
+        self._of.pairings.retell()
         for done in self._of.mailbox.outcomes():
             self._tell(uplink.MAIL_DONE, done)
 
@@ -179,6 +188,18 @@ class Envoy:
     def presence(self, presence: Presence) -> None:
         """Take who watches a session."""
         self._of.status.watch(presence)
+
+    def pairing(self, news: PairingNews) -> None:
+        """Take what a device answered."""
+        self._of.pairings.news(news)
+
+    def device_revoked(self, id_: str) -> None:
+        """Forget a device that was shut out at the relay."""
+        self._of.signatures.forget(id_)
+
+    def tell(self, method: str, params: object) -> None:
+        """Send a message when connected."""
+        self._tell(method, params)
 
     def history(self, params: Payload) -> Payload:
         """Give a page of a session's journal, or a piece of one entry in full.

@@ -20,6 +20,7 @@ from agent_side.recovery import Leftovers
 from agent_side.roster import Roster
 from agent_side.round_trips import Question, RoundTrips, resolved_draft
 from agent_side.sessions import Session
+from agent_side.signatures import Signatures
 from agent_side.tasks import Spawn
 from agent_side.turn import CANCELLED, OnEnded, Turn, new_turn_id, turn_draft
 from agent_side.turns import Stage, Turns
@@ -54,6 +55,7 @@ class Host:
         journal: Journal,
         log: Log,
         mailbox: Mailbox,
+        signatures: Signatures,
         ears: Ears,
         spawn: Spawn,
     ) -> None:
@@ -66,7 +68,9 @@ class Host:
             on_exit=self._agent_exited,
             on_changed=ears.agent_changed,
         )
-        self.questions = RoundTrips(log, self.agent, ears.asked, ears.closed)
+        self.questions = RoundTrips(
+            log, self.agent, ears.asked, ears.closed, is_signed=lambda: signatures.required
+        )
         self._journal = journal
         self._log = log
         self._ears = ears

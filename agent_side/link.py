@@ -17,7 +17,15 @@ from bridge.protocol import jsonrpc, uplink
 from bridge.protocol.attachment import Reason
 from bridge.protocol.errors import BridgeError, MethodNotFound
 from bridge.protocol.jsonrpc import Payload
-from bridge.protocol.uplink import Hello, HelloResult, Mail, Presence, Stored
+from bridge.protocol.uplink import (
+    DeviceRevoked,
+    Hello,
+    HelloResult,
+    Mail,
+    PairingNews,
+    Presence,
+    Stored,
+)
 
 HELLO_SECONDS = 15.0  # for the relay's answer to our greeting
 TICK_SECONDS = 1.0  # how often silence is measured
@@ -62,6 +70,12 @@ class Party(Protocol):
 
     def presence(self, presence: Presence) -> None:
         """Take who watches a session."""
+
+    def pairing(self, news: PairingNews) -> None:
+        """Take what a device answered."""
+
+    def device_revoked(self, id_: str) -> None:
+        """Forget a device that was shut out at the relay."""
 
     def history(self, params: Payload) -> Payload:
         """Give a page of a session's journal; raises BridgeError."""
@@ -181,6 +195,10 @@ class Link:
             self._party.mail(msgspec.json.decode(params, type=Mail))
         elif message.method == uplink.PRESENCE:
             self._party.presence(msgspec.json.decode(params, type=Presence))
+        elif message.method == uplink.PAIRING:
+            self._party.pairing(msgspec.json.decode(params, type=PairingNews))
+        elif message.method == uplink.DEVICE_REVOKED:
+            self._party.device_revoked(msgspec.json.decode(params, type=DeviceRevoked).device)
         elif message.method == uplink.PING:
             self.tell(uplink.PONG, params)
         elif message.method == uplink.PONG:

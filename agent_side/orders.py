@@ -11,11 +11,13 @@ from agent_side.agents.process import AgentError
 from agent_side.host import Host
 from agent_side.mailbox import Mailbox
 from agent_side.policy import Policy, named_agent
+from agent_side.signatures import Signatures
 from agent_side.status import now_ms
 from agent_side.tasks import Spawn
 from agent_side.turn import TurnEnd, UnknownOutcome
 from bridge.protocol import acp
-from bridge.protocol.errors import BridgeError, InvalidParams, NotFound
+from bridge.protocol.entry import Origin
+from bridge.protocol.errors import BridgeError, InvalidParams, NotAllowed, NotFound
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
 from bridge.protocol.uplink import Mail, MailDone
@@ -30,6 +32,7 @@ class Orders:
         host: Host,
         *,
         policy: Policy,
+        signatures: Signatures,
         mailbox: Mailbox,
         on_done: Callable[[MailDone], None],
         spawn: Spawn,
@@ -38,6 +41,7 @@ class Orders:
         self._agent_id = agent_id
         self._host = host
         self._policy = policy
+        self._signatures = signatures
         self._mailbox = mailbox
         self._on_done = on_done
         self._spawn = spawn
@@ -50,15 +54,21 @@ class Orders:
             if mail.mail_id in self._mailbox.handed:
                 self._fail(mail, UnknownOutcome("the connector restarted while the agent had this"))
             else:
-                self.carry_out(mail)
+                self.carry_out(mail, is_resumed=True)
 
-    def carry_out(self, mail: Mail) -> None:
+    def carry_out(self, mail: Mail, *, is_resumed: bool = False) -> None:
         """Do what a mail asks, or say why not; its outcome is told in either case."""
         try:
             method, params = self._policy.check_mail(mail, now_ms() + self.skew_ms)
+            if method != acp.DECIDE:
+                mail = self._signed(mail, is_resumed=is_resumed)
             self._steps[method](self, mail, params)
         except BridgeError as error:
             self._fail(mail, error)
+
+    def _signed(self, mail: Mail, *, is_resumed: bool) -> Mail:
+        origin = self._signatures.mail(mail, mail.message, now_ms(), is_resumed=is_resumed)
+        return msgspec.structs.replace(mail, origin=origin)
 
     def _prompt(self, mail: Mail, params: Payload) -> None:
         prompt = params.get("prompt")
@@ -90,8 +100,19 @@ class Orders:
             decision = msgspec.convert(params, Decision)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"no decision: {error}") from None
-        resolved = self._host.questions.decide(decision, mail.origin)
+        resolved = self._host.questions.decide(decision, self._decided_by(mail, decision))
         self._finish(MailDone(mail.mail_id, msgspec.to_builtins(resolved)))
+
+    def _decided_by(self, mail: Mail, decision: Decision) -> Origin:
+        questions = self._host.questions
+        question = questions.open.get(decision.id)
+        if question is None:
+            return mail.origin  # over: it changes nothing any more
+        try:
+            return self._signatures.decision(mail, decision, question.session_id, now_ms())
+        except NotAllowed:
+            questions.refuse(decision.id, mail.origin)
+            raise
 
     def _set_mode(self, mail: Mail, params: Payload) -> None:
         mode = self._policy.check_mode(params.get("modeId"))

@@ -71,13 +71,18 @@ class RoundTrips:
         agent: Asker,
         on_asked: Callable[[Question], None],
         on_closed: Callable[[Question, Resolved], None],
+        is_signed: Callable[[], bool],
     ) -> None:
-        """Tell ``on_asked`` and ``on_closed`` in the order of the log."""
+        """Tell ``on_asked`` and ``on_closed`` in the order of the log.
+
+        ``is_signed``: whether an answer from afar needs a signature now.
+        """
         self.open: dict[str, Question] = {}
         self._log = log
         self._agent = agent
         self._on_asked = on_asked
         self._on_closed = on_closed
+        self._is_signed = is_signed
         self._closed: dict[str, Resolved] = {}
 
     def ask(
@@ -100,7 +105,9 @@ class RoundTrips:
             session=session,
             method=request.method,
             params=params,
-            round_trip=_round_trip(id_, request.method, text, options),
+            round_trip=msgspec.structs.replace(
+                _round_trip(id_, request.method, text, options), signed=self._is_signed()
+            ),
             asked_at=time.time_ns() // 1_000_000,
             request_id=request.id,
             cleaned=cleaned,
@@ -131,6 +138,12 @@ class RoundTrips:
         except BridgeError:
             return self._ask_again(question, Reason.REFUSED, decision.answer, by)
         return self._close(question, Result.APPLIED, Reason.DECIDED, _plain(decision.answer), by)
+
+    def refuse(self, id_: str, by: Origin) -> None:
+        """Close a question as refused and ask it anew: what decided it cannot be accepted."""
+        question = self.open.get(id_)
+        if question is not None:
+            self._ask_again(question, Reason.REFUSED, None, by)
 
     def withdraw(self, request_id: jsonrpc.Id) -> None:
         """End the question that the agent itself took back (``$/cancel_request``)."""
@@ -188,7 +201,7 @@ class RoundTrips:
     ) -> Resolved:
         resolved = self._end(question, Resolved(question.id, Result.VOID, reason, answer, by))
         id_ = _new_id()
-        again = msgspec.structs.replace(question.round_trip, id=id_)
+        again = msgspec.structs.replace(question.round_trip, id=id_, signed=self._is_signed())
         self._put(dataclasses.replace(question, id=id_, round_trip=again))
         return resolved
 

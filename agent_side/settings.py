@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
+NAME = re.compile(r"(?!(\.{1,2}|devices\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+SIGNED = ("auto", "required", "off")
 UPLINK_PATH = "/uplink"
 
 
@@ -28,6 +29,7 @@ class ConnectorSettings:
     roots: tuple[Path, ...] = ()  # folders for remote sessions; empty: cwd alone
     allow_modes: frozenset[str] = frozenset()  # further session modes that remote clients may set
     allow_options: frozenset[str] = frozenset()  # further config options that they may set
+    signed: str = "auto"  # whether what comes from afar must be signed: auto, required, off
 
     def __post_init__(self) -> None:
         """Refuse a name that is no file name of ours; raises SettingsError."""
@@ -35,6 +37,8 @@ class ConnectorSettings:
             raise SettingsError(
                 f"invalid name {self.name[:80]!r}: up to 64 letters, digits, '_', '.' and '-'"
             )
+        if self.signed not in SIGNED:
+            raise SettingsError(f"signed is {self.signed[:80]!r}: choose {', '.join(SIGNED)}")
 
     @property
     def folder(self) -> Path:
@@ -84,6 +88,14 @@ class RelayTarget:
         path = parts.path.rstrip("/")
         path = path if path.endswith(UPLINK_PATH) else path + UPLINK_PATH
         return urlunsplit((SCHEMES[parts.scheme], parts.netloc, path, "", ""))
+
+    @property
+    def page_url(self) -> str:
+        """The address that a browser opens."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/").removesuffix(UPLINK_PATH)
+        scheme = "https" if SCHEMES[parts.scheme] == "wss" else "http"
+        return urlunsplit((scheme, parts.netloc, path, "", ""))
 
     @property
     def encrypted(self) -> bool:

@@ -25,13 +25,17 @@ from agent_side.connect import (
     state_home,
     stopped_by_signals,
 )
-from agent_side.connector import AGENT_DOES_NOT_START, Connector, ExitReason
+from agent_side.connector import AGENT_DOES_NOT_START, Connector, ExitReason, local_origin
+from agent_side.doors.visible import one_line
 from agent_side.faults import FAULT
 from agent_side.folder import PRIVATE
+from agent_side.pairing import Place as Joins
 from agent_side.port_holder import holder_of
 from agent_side.qr import qr_code
 from agent_side.relay_child import RelayChild, RelayDown, relay_environment
 from agent_side.settings import ConnectorSettings, RelayTarget
+from bridge.protocol.pairing import Invitation, Step, device_of
+from bridge.protocol.signing import fingerprint
 
 WRONG_USE = 2
 LOOPBACK = "127.0.0.1"
@@ -62,6 +66,7 @@ class Up:
     lan: bool = False
     port: int = 8787
     cwd: Path | None = None
+    signed: str = "auto"
 
     async def run(self) -> ExitReason:
         """Run everything until a signal ends it; the second one on a machine shows the first."""
@@ -111,16 +116,19 @@ class Up:
         token = home / "agent-token"
         _, link = await asyncio.gather(_renew_token(relay, token), relay.ask("link"))
         (home / "up.json").write_text(json.dumps({"url": place.url, "pid": os.getpid()}))
-        _invite(place, link, command)
         target = RelayTarget(
             url=place.url,
             token_file=token,
             ca=place.certificate.authority if place.certificate else None,
         )
         settings = ConnectorSettings(
-            name=command.name, cwd=command.cwd, state_dir=connector_state()
+            name=command.name,
+            cwd=command.cwd,
+            state_dir=connector_state(),
+            signed=self.signed,
         )
         connector = Connector(settings, command, relay=target)
+        _invite(place, _with_pairing(place, link, connector, command), command)
         show_console(connector, asks=has_terminal())
         return await _all_together(connector, relay, token, stopping)
 
@@ -198,6 +206,41 @@ def _invite(place: _Place, link: str, command: AgentCommand) -> None:
     _say(f"on a phone in this network, scan the code or open {link}")
     _say("it warns of a certificate it does not know: go on if its SHA-256 fingerprint is")
     _say(place.certificate.fingerprint)
+
+
+def _with_pairing(place: _Place, link: str, connector: Connector, command: AgentCommand) -> str:
+    """Give the link, which also pairs a phone when none was ever paired with this machine."""
+    if place.certificate is None or connector.has_devices:
+        return link
+    who = local_origin("terminal")
+    joins = Joins(who.device, who.subject, command.title, str(command.cwd), place.url)
+
+    def stepped(one: Invitation) -> None:
+        if one.step is Step.COMPARING:  # nobody is asked here: the code alone was in the QR code
+            connector.pairings.compared(one, same=False)
+        elif one.step is Step.PAIRED and one.device is not None:
+            shown = fingerprint(device_of(one.device))
+            _say(f"paired: {one_line(one.device.name)}, fingerprint {shown}, as the phone shows")
+        elif one.step is Step.EXPIRED:
+            _say("the code pairs no more; `chimera-bridge pair` shows another")
+
+    one = connector.pairings.begin(joins, stepped)
+    _say("the code also pairs the phone, within two minutes, if you say so there: from then on")
+    _say("this machine takes answers and messages only from paired devices.")
+    return f"{link}&{one.fragment}"
+
+
+async def page_link(page_url: str) -> str:
+    """Give a relay's address for people, with what signs in where `up` runs it."""
+    home = state_home()
+    try:
+        note = json.loads((home / "up.json").read_text())
+        if str(note["url"]) != page_url:
+            return page_url
+        relay = RelayChild({**os.environ, "BRIDGE_STATE_DIR": str(_relay_state(home))}, _say)
+        return await relay.ask("link")
+    except (OSError, ValueError, KeyError, RelayDown):
+        return page_url
 
 
 async def _show_first(home: Path) -> ExitReason:

@@ -78,6 +78,8 @@ class AgentRecord(msgspec.Struct, frozen=True):
             "capabilities": card.capabilities,
             "alive": card.alive,
             "login": card.login,
+            "signed": card.signed,
+            "devices": [device.id for device in card.devices],
             "epoch": self.epoch,
             "attachment": attachment_json(self.attachment),
         }

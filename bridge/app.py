@@ -15,7 +15,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
-from bridge.endpoints import acp, audit, docs, events, health, login, page, rest, uplink
+from bridge.endpoints import (
+    acp,
+    audit,
+    devices,
+    docs,
+    events,
+    health,
+    login,
+    page,
+    rest,
+    uplink,
+)
 from bridge.endpoints.body import sentence_of
 from bridge.middleware import HEADERS, AccessLog, BodyLimit, SecurityHeaders
 from bridge.protocol.errors import (
@@ -66,7 +77,7 @@ def _add_routes(app: FastAPI) -> None:
     # dashboard of a relay that restarts comes this way at once.
     for path, attach in (("/uplink", uplink.attach), ("/acp", acp.attach), ("/acp/ws", acp.attach)):
         app.router.routes.append(WebSocketRoute(path, attach))
-    for module in (acp, login, rest, audit, events, health, docs):
+    for module in (acp, login, rest, devices, audit, events, health, docs):
         app.include_router(module.router)
     app.include_router(page.router)  # serves every other path
 

@@ -23,7 +23,16 @@ KEPT_MS = 400 * 86_400_000  # as the scripts cut it
 CUT_EARLY_MS = 86_400_000  # one more day: clocks, and time since the last cut
 READ_AT_ONCE = 1000
 SEARCHED = 20_000  # records that one search looks at; the next one goes on from there
-EVENTS = ("decided", "closed", "refused", "sign_in", "sign_in_refused", "sign_out")
+EVENTS = (
+    "decided",
+    "closed",
+    "refused",
+    "sign_in",
+    "sign_in_refused",
+    "sign_out",
+    "device_paired",
+    "device_revoked",
+)
 _JSON = frozenset({"answer", "by"})
 _TIMES = frozenset({"at", "askedAt", "decidedAt"})
 

@@ -8,14 +8,14 @@ go with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bridge import params as read
-from bridge.agents import attachment_json
+from bridge.agents import AgentRecord, attachment_json
 from bridge.history import PAGE_LIMIT
-from bridge.mail import message_for
+from bridge.mail import Letter, message_for
 from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
@@ -63,6 +63,9 @@ async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Pa
     )
     await dashboard.listen()
     relay, who = dashboard.relay, dashboard.identity
+    device = read.meta(capabilities).get("device")
+    if isinstance(device, str):
+        await relay.devices.seen(who, device)
     agents = await relay.agents.list(who.tenant)
     offered = [read.as_object(a.card.capabilities.get("promptCapabilities")) for a in agents]
     return {
@@ -88,7 +91,7 @@ async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Pa
                 "subject": who.subject,
                 "role": str(who.role),
                 "tenant": who.tenant,
-                "signed": "off",
+                "signed": _signed(agents),
             }
         },
     }
@@ -228,7 +231,7 @@ async def _close(dashboard: Dashboard, _request: Id, params: Payload) -> Payload
 async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
     named = read.meta(params)
     agent = await _agent_for(dashboard, named.get("agent"))
-    mail_id = read.mail_id(named)
+    mail_id, signature = read.mail_id(named), read.signature(named)
     message = {"method": acp.NEW, "params": {"cwd": read.text(params, "cwd"), "mcpServers": []}}
 
     def opened(result: Any) -> Payload:
@@ -239,7 +242,8 @@ async def _new(dashboard: Dashboard, request: Id, params: Payload) -> None:
 
     dashboard.waiting.expect(mail_id, request, "", opened)
     life_ms = int(NEW_SECONDS * 1000)
-    await _send(dashboard, request, agent, mail_id, message, life_ms=life_ms)
+    letter = Letter(agent, mail_id, message, signature)
+    await _send(dashboard, request, letter, life_ms=life_ms)
     silent = AgentUnavailable(f"the agent did not open a session within {NEW_SECONDS:.0f} s")
     later = asyncio.get_running_loop().call_later
     later(NEW_SECONDS, dashboard.waiting.give_up, mail_id, silent)
@@ -263,53 +267,65 @@ async def _prompt(dashboard: Dashboard, request: Id, params: Payload) -> None:
         await dashboard.ask_open(record.session_id)
     echo = named.get("echo") is True
     dashboard.waiting.expect_turn(mail_id, request, record.session_id, echo=echo)
-    await _send(dashboard, request, record.agent, mail_id, message)
+    letter = Letter(record.agent, mail_id, message, read.signature(named))
+    await _send(dashboard, request, letter)
 
 
 async def _cancel(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
     record = await _session(dashboard, params)
     message = message_for(acp.CANCEL, record.session_id, params)
-    await _send(dashboard, request, record.agent, read.mail_id(read.meta(params)), message)
+    named = read.meta(params)
+    letter = Letter(record.agent, read.mail_id(named), message, read.signature(named))
+    await _send(dashboard, request, letter)
     return {}
 
 
 async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) -> None:
     record = await _session(dashboard, params)
     message = message_for(method, record.session_id, params)
-    mail_id = read.mail_id(read.meta(params))
+    named = read.meta(params)
+    mail_id = read.mail_id(named)
     dashboard.waiting.expect(mail_id, request, record.session_id, read.as_object)
-    await _send(dashboard, request, record.agent, mail_id, message)
+    letter = Letter(record.agent, mail_id, message, read.signature(named))
+    await _send(dashboard, request, letter)
 
 
 async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
-    who = dashboard.identity
+    who, relay = dashboard.identity, dashboard.relay
+    jws = params.get("jws")
+    if isinstance(jws, str):
+        decision = await relay.signatures.decision(who.tenant, jws)
+        decided = await relay.round_trips.decide(who.tenant, decision, who.origin, jws)
+        return decided.as_json()
     answer = params.get("answer")
     if not isinstance(answer, dict):
         raise InvalidParams("a decision needs an answer: {optionId} or {action, content}")
     names = ("id", "hash", "decisionId")
     id_, hash_, decision_id = (read.text(params, name) for name in names)
     decision = Decision(id_, hash_, answer, decision_id)
-    decided = await dashboard.relay.round_trips.decide(who.tenant, decision, who.origin)
+    decided = await relay.round_trips.decide(who.tenant, decision, who.origin)
     return decided.as_json()
 
 
 async def _send(
     dashboard: Dashboard,
     request: Id,
-    agent: str,
-    mail_id: str,
-    message: Payload,
+    letter: Letter,
     *,
     life_ms: int = MAIL_LIFE_MS,
 ) -> None:
     relay, who = dashboard.relay, dashboard.identity
+    agent, mail_id, message, signature = letter
     try:
         done = await relay.mailbox.outcome(who.tenant, mail_id)
         if done is not None:  # sent before, perhaps over another connection
             dashboard.waiting.settle(mail_id, done)
             return
+        await relay.signatures.mail(who.tenant, agent, mail_id, message, signature)
         not_after = await relay.store.time_ms() + life_ms
-        await relay.mailbox.send(who.tenant, agent, mail_id, who.origin, message, not_after)
+        await relay.mailbox.send(
+            who.tenant, agent, mail_id, who.origin, message, not_after, signature
+        )
     except BaseException:
         dashboard.waiting.forget(mail_id, request)
         raise
@@ -365,6 +381,11 @@ def _session_info(record: SessionRecord) -> Payload:
         "updatedAt": shown["updatedAt"],
         "_meta": {META_KEY: shown},
     }
+
+
+def _signed(agents: Iterable[AgentRecord]) -> str:
+    """Say whether some machine takes answers from paired devices alone."""
+    return "required" if any(one.card.signed == "required" for one in agents) else "off"
 
 
 _CALLS: dict[str, Call] = {

@@ -21,15 +21,18 @@ logger = logging.getLogger(__name__)
 class ChangeFeed:
     """Follows each tenant's stream of notices once, whatever the number of listeners."""
 
-    def __init__(self, store: Store, inbox: Inbox) -> None:
-        """Follow through this inbox."""
+    def __init__(
+        self, store: Store, inbox: Inbox, heed: Callable[[Change], None] = lambda _: None
+    ) -> None:
+        """Follow through this inbox; ``heed`` hears each notice once, before the listeners."""
+        self._heed = heed
         self._store = store
         self._inbox = inbox
         self._tenants: dict[str, _Tenant] = {}
 
     async def listen(self, tenant: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
         """Call back with what changes from now on; the result stops it; raises StoreUnavailable."""
-        feed = self._tenants.setdefault(tenant, _Tenant(tenant))
+        feed = self._tenants.setdefault(tenant, _Tenant(tenant, self._heed))
         place = object()
         feed.listeners[place] = on_change
         try:
@@ -49,8 +52,9 @@ class ChangeFeed:
 class _Tenant:
     """One tenant's stream and who listens to it."""
 
-    def __init__(self, tenant: str) -> None:
+    def __init__(self, tenant: str, heed: Callable[[Change], None]) -> None:
         self.tenant = tenant
+        self._heed = heed
         self.listeners: dict[object, Callable[[Change], None]] = {}
         self._followed: Followed | None = None
         self._opening = asyncio.Lock()
@@ -81,7 +85,7 @@ class _Tenant:
     def _on_entries(self, entries: Entries) -> None:
         for _, fields in entries:
             change = changes.parse(fields)
-            for listener in tuple(self.listeners.values()):
+            for listener in (self._heed, *self.listeners.values()):
                 try:
                     listener(change)
                 except Exception:  # one listener's fault must not starve the others

@@ -16,6 +16,7 @@ from bridge.protocol.entry import Origin
 from bridge.protocol.errors import AuthRequired, InvalidRequest, NotAllowed, TokenInvalid
 
 if TYPE_CHECKING:
+    from bridge.changes import Change
     from bridge.relay import Relay
 
 Kind: TypeAlias = Literal["person", "agent"]
@@ -76,6 +77,11 @@ class Identities:
         for on_closed in watchers:
             on_closed()
         return len(watchers)
+
+    def heed(self, change: Change) -> None:
+        """End what lives from the logins of a device that was revoked."""
+        for token_id in change.logins:
+            self.closed(token_id)
 
     def _stop(self, token_id: str, on_closed: Callable[[], None]) -> None:
         watchers = self._watchers.get(token_id, [])

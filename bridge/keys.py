@@ -25,6 +25,10 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:seals``                     stream of the audit's seals; cut at 400 days of age
 ``b:{t}:audited:<id>``              string: an audit record was written; 10 minutes
 ``b:{t}:post:<node>``               stream of what processes ask each other, 128; 60 seconds
+``b:{t}:device:<id>``               hash: whose it is, when seen, its logins; 400 days
+``b:{t}:devices``                   zset of devices by last sight; pinned, pruned when read
+``b:{t}:pairing:<code>``            hash: an offer and what is answered; a few minutes
+``b:{t}:guesses``                   string: wrong codes in the last minutes; 4 minutes
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
 ``b:{t}:fence``                     written before replicas are waited for; a minute
 ``b:probe:<n>``                     written by the check of each master; a minute
@@ -48,8 +52,10 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
-    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence)"
-    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited)"
+    r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence"
+    r"|devices|guesses)"
+    r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
+    r"|device|pairing)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
@@ -58,7 +64,7 @@ _KEY = re.compile(
     re.ASCII,
 )
 PINNABLE = frozenset(
-    {"log", "meta", "chunks", "asked", "rt", "open", "sessions", "agents"}
+    {"log", "meta", "chunks", "asked", "rt", "open", "sessions", "agents", "devices"}
 )  # the kinds that may be without an end, for the reason in the table above
 
 
@@ -179,6 +185,29 @@ def mailed(tenant: str, agent: str) -> str:
 def done(tenant: str, mail_id: str) -> str:
     """Name what became of a mail."""
     return _named(tenant, "done", mail_id, "mail id")
+
+
+# Devices.
+
+
+def device(tenant: str, id_: str) -> str:
+    """Name the hash of what is known of a device."""
+    return _named(tenant, "device", id_, "device id")
+
+
+def devices(tenant: str) -> str:
+    """Name the index of a tenant's devices."""
+    return f"b:{{{check_tenant(tenant)}}}:devices"
+
+
+def pairing(tenant: str, code: str) -> str:
+    """Name the hash of a pairing that waits for its device."""
+    return _named(tenant, "pairing", code, "code")
+
+
+def guesses(tenant: str) -> str:
+    """Name the counter of wrong codes."""
+    return f"b:{{{check_tenant(tenant)}}}:guesses"
 
 
 # Wake-ups.

@@ -6,6 +6,8 @@ they follow Redis's clock, so that they go on rising even if Redis forgot the la
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from bridge import keys
@@ -15,7 +17,13 @@ from bridge.inbox import Inbox
 from bridge.protocol import acp, attachment
 from bridge.protocol.attachment import State
 from bridge.protocol.entry import Origin
-from bridge.protocol.errors import AgentUnavailable, InvalidParams, Overloaded, Replaced
+from bridge.protocol.errors import (
+    AgentUnavailable,
+    InvalidParams,
+    Overloaded,
+    Replaced,
+    SignatureRequired,
+)
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import Mail, MailDone
 from bridge.redis import Store, as_ms
@@ -28,8 +36,21 @@ MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, o
     acp.SET_MODE: (("modeId",), ()),
     acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
 }
+UNSIGNED = (
+    "this machine takes messages only from paired devices: run chimera-bridge pair there and open "
+    "what it shows with this device"
+)
 _LIFE_MS = keys.AGENT_SECONDS * 1000
 _AWAY = frozenset({State.DETACHED, State.ENDED})
+
+
+class Letter(NamedTuple):
+    """A message on its way to an agent."""
+
+    agent: str
+    mail_id: str
+    message: Payload
+    signature: str | None
 
 
 class Mailbox:
@@ -48,8 +69,12 @@ class Mailbox:
         origin: Origin,
         message: Payload,
         not_after: int | None,
+        signature: str | None = None,
     ) -> int:
-        """Take a message for an agent and give its number; raises AgentUnavailable, Overloaded."""
+        """Take a message for an agent and give its number.
+
+        Raises AgentUnavailable, Overloaded, or SignatureRequired.
+        """
         keys.check_id(mail_id, "mail id")
         await self._check_there(tenant, agent, mail_id)
         mail = keys.mail(tenant, agent)
@@ -62,9 +87,12 @@ class Mailbox:
                 msgspec.json.encode(message),
                 "" if not_after is None else not_after,
                 _LIFE_MS,
+                signature or "",
             ],
             replicated=True,
         )
+        if state == b"unsigned":
+            raise SignatureRequired(UNSIGNED)
         if state == b"full":
             raise Overloaded(f"the mail of agent {agent!r} is full; try again when it is back")
         await self._inbox.wake(nodes, mail)
@@ -151,4 +179,5 @@ def parse_mail(stream_id: str, fields: dict[bytes, bytes]) -> Mail:
         origin=msgspec.json.decode(fields[b"origin"], type=Origin),
         message=msgspec.json.decode(fields[b"message"]),
         not_after=int(not_after) if not_after else None,
+        signature=fields[b"signature"].decode() or None,
     )

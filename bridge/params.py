@@ -47,3 +47,9 @@ def mail_id(named: Payload) -> str:
     """Give the mail's id that the sender made, else a new one."""
     given = named.get("mailId")
     return given if isinstance(given, str) else f"m-{secrets.token_hex(12)}"
+
+
+def signature(named: Payload) -> str | None:
+    """Give the signature of the sender's device, if there is one."""
+    given = named.get("signature")
+    return given if isinstance(given, str) else None

@@ -61,6 +61,8 @@ class Questions:
         round_trip = envelope.meta.round_trip
         if round_trip is None or round_trip.id in self._closed:
             return None
+        if round_trip.signed:  # only a paired device may answer, by _bridge/decide
+            return None
         if round_trip.id in self._requests:
             if not again or round_trip.id not in self._over:
                 return None

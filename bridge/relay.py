@@ -15,6 +15,7 @@ from bridge.audit import Audit
 from bridge.bulletin import Bulletin
 from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
+from bridge.devices import Devices
 from bridge.embedded import EmbeddedValkey
 from bridge.health import Health
 from bridge.history import History
@@ -28,12 +29,14 @@ from bridge.login import Logins
 from bridge.mail import Mailbox
 from bridge.metrics import Metrics
 from bridge.origins import Origins
+from bridge.pairing import Pairings
 from bridge.presence import Presence
 from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 from bridge.round_trips import RoundTrips
 from bridge.sessions import Sessions
 from bridge.settings import Settings
+from bridge.signatures import Signatures
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
 from bridge.uplinks import Uplinks
@@ -76,6 +79,9 @@ class Relay:
     tokens: Tokens
     logins: Logins
     identities: Identities
+    devices: Devices
+    pairings: Pairings
+    signatures: Signatures
     origins: Origins
     metrics: Metrics
     admission: Admission
@@ -144,6 +150,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     dashboards, uplinks, tasks = Dashboards(), Uplinks(), Tasks()
     journals = Journals(store, inbox, agents, uplinks, tasks)
     health = Health(store)
+    logins, identities = Logins(store), Identities()
+    devices = Devices(store, inbox, agents, logins, audit)
     return Relay(
         settings=settings,
         node=node,
@@ -159,14 +167,17 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         round_trips=round_trips,
         mailbox=Mailbox(store, inbox),
         audit=audit,
-        changes=ChangeFeed(store, inbox),
+        changes=ChangeFeed(store, inbox, identities.heed),
         presence=presence,
         uplinks=uplinks,
         dashboards=dashboards,
         bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence, health=health),
         tokens=tokens,
-        logins=Logins(store),
-        identities=Identities(),
+        logins=logins,
+        identities=identities,
+        devices=devices,
+        pairings=Pairings(store, inbox, devices),
+        signatures=Signatures(store, agents, round_trips, devices),
         origins=Origins(settings),
         metrics=_metrics(streams, store, health, admission),
         admission=admission,

@@ -57,7 +57,7 @@ class Decided(msgspec.Struct, frozen=True):
 
     ``by``, ``at`` (Unix milliseconds) and ``answer`` are of the answer that won, where one did.
     ``reason``: of a late or closed one, how it ended; of a refused one ``hash``,
-    ``unknown_option``, ``subject_too_big`` or ``decision_id_used``.
+    ``unknown_option``, ``subject_too_big``, ``decision_id_used`` or ``signature``.
     """
 
     state: Outcome
@@ -123,6 +123,7 @@ class RoundTripRecord(msgspec.Struct, frozen=True):
             "optionIds": self.option_ids,
             "risk": self.risk,
             "state": self.state.value,
+            "epoch": self.cursor.epoch,
             "askedAt": timestamp(self.asked_at),
         }
         optional = {
@@ -153,10 +154,15 @@ class RoundTrips:
         self._inbox = inbox
         self._on_record = on_record
 
-    async def decide(self, tenant: str, decision: Decision, by: Origin) -> Decided:
-        """Record an answer if it is the first; raises NotFound, or Overloaded on full mail."""
+    async def decide(
+        self, tenant: str, decision: Decision, by: Origin, signature: str | None = None
+    ) -> Decided:
+        """Record an answer if it is the first; raises NotFound, or Overloaded on full mail.
+
+        A signature must have been checked; an answer that lacks one where it is needed is refused.
+        """
         keys.check_id(decision.decision_id, "decision id")
-        agent, session = await self._owner(tenant, decision.id)
+        agent, session = await self.owner(tenant, decision.id)
         mail, changes = keys.mail(tenant, agent), keys.changes(tenant)
         reply = await self._store.run(
             "decide",
@@ -184,6 +190,7 @@ class RoundTrips:
                 notice(_decided_notice(session, agent, decision, by)),
                 agent,
                 session,
+                signature or "",
             ],
             replicated=True,
         )
@@ -240,7 +247,8 @@ class RoundTrips:
         closed = State.CLOSED.value.encode()
         return [id_ for id_, state in zip(ids, states, strict=True) if state == closed]
 
-    async def _owner(self, tenant: str, id_: str) -> tuple[str, str]:
+    async def owner(self, tenant: str, id_: str) -> tuple[str, str]:
+        """Give the agent and the session of a round-trip; raises NotFound."""
         name = keys.round_trip(tenant, id_)
         async with self._store.operation():
             agent, session = await self._store.commands.hmget(name, "agent", "session")

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bridge import keys
+from bridge import introductions, keys
 from bridge.agents import CLAIMED, RENEW_SECONDS, Claim
 from bridge.changes import Change
 from bridge.errands import Errands, Work
 from bridge.identity import Identity
 from bridge.inbox import Entries, Followed
 from bridge.inquiries import Inquiries
+from bridge.introductions import Introductions
 from bridge.mail import parse_mail
 from bridge.outage import Outage
 from bridge.places import Places
@@ -68,6 +69,9 @@ class Uplink:
         self._early: list[bytes] = []  # came together with hello
         self._claims: dict[str, Claim] = {}
         self._places = Places(relay, identity.tenant, self._tell, self._on_refused)
+        self._introductions = Introductions(
+            relay, identity.tenant, lambda: self._claims, self._tell
+        )
         self._outage = Outage(f"uplink of {identity.subject}")
         self._followed: list[Followed] = []
         self._listening: Callable[[], None] | None = None
@@ -172,7 +176,7 @@ class Uplink:
 
     async def _welcome(self, request: jsonrpc.Request) -> None:
         try:
-            hello = _decode(request.params, Hello)
+            hello = jsonrpc.typed(request.params, Hello)
             result = await self._greet(hello)
         except BridgeError as error:
             self._socket.send(jsonrpc.error(request.id, error))
@@ -187,6 +191,7 @@ class Uplink:
 
     def _begin(self, request: jsonrpc.Id, hello: Hello, result: HelloResult) -> None:
         self._socket.send(jsonrpc.result(request, result))
+        self._errands.add(partial(self._introductions.greet, hello))
         for claim in self._claims.values():
             self._follow_mail(claim, hello.mail.journaled)
         self._welcomed = True
@@ -275,16 +280,18 @@ class Uplink:
 
     async def _carry_out(self, message: jsonrpc.Request | jsonrpc.Notification) -> None:
         relay, method, params = self._relay, message.method, message.params
-        if method == uplink.SESSION:
-            await self._place(_decode(params, SessionCard))
+        if method in introductions.METHODS:
+            await self._introductions.take(method, params)
+        elif method == uplink.SESSION:
+            await self._place(jsonrpc.typed(params, SessionCard))
         elif method == uplink.AGENT:
-            card = _decode(params, AgentCard)
+            card = jsonrpc.typed(params, AgentCard)
             await relay.agents.put_card(self._claim(card.id), card)
         elif method == uplink.MAIL_JOURNALED:
             for claim in self._claims.values():
-                await relay.mailbox.acknowledge(claim, _decode(params, _Journaled).up_to)
+                await relay.mailbox.acknowledge(claim, jsonrpc.typed(params, _Journaled).up_to)
         elif method == uplink.MAIL_DONE:
-            done = _decode(params, uplink.MailDone)
+            done = jsonrpc.typed(params, uplink.MailDone)
             for claim in self._claims.values():
                 await relay.mailbox.done(claim, done)
         elif method == uplink.TOKEN and isinstance(message, jsonrpc.Request):
@@ -347,6 +354,8 @@ class Uplink:
             self._errands.add(partial(self._tell_presence, [change.id]))
         elif change.kind == "agent" and change.state == CLAIMED and change.id in self._claims:
             self._errands.add(self._renew)  # perhaps by another connector process
+        elif (work := self._introductions.heard(change)) is not None:
+            self._errands.add(work)
 
     async def _tell_presence(self, session_ids: list[str], *, only_watched: bool = False) -> None:
         found = await self._relay.presence.of(self.identity.tenant, session_ids)
@@ -400,13 +409,6 @@ class Uplink:
 
     def _tell(self, method: str, params: Any) -> None:
         self._socket.send(jsonrpc.notification(method, params))
-
-
-def _decode(raw: msgspec.Raw, type_: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(raw, type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidParams(f"not a {type_.__name__.lower()}: {error}") from None
 
 
 def _close_code(error: BridgeError) -> CloseCode:

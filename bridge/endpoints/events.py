@@ -141,6 +141,8 @@ async def _stream(
     )
     filling = asyncio.create_task(_fill(stream, subscriber, relay))
     stop_watching = relay.identities.watch(viewer.token_id, stream.end)
+    # Or a revocation in this tenant would not wake a process that has no dashboard of it.
+    stop_listening = await relay.changes.listen(viewer.tenant, lambda _: None)
     end = _end_when_expired(stream, viewer)
     relay.streams.add(stream)
     try:
@@ -150,6 +152,7 @@ async def _stream(
     finally:
         relay.streams.discard(stream)
         stop_watching()
+        stop_listening()
         end.cancel()
         subscriber.leave()
         filling.cancel()

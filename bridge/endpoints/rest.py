@@ -11,7 +11,7 @@ from bridge.endpoints.body import StrictRoute
 from bridge.history import PAGE_LIMIT
 from bridge.mail import message_for
 from bridge.protocol.cursor import Cursor
-from bridge.protocol.errors import InvalidParams
+from bridge.protocol.errors import InvalidParams, SignatureRefused
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
 from bridge.viewer import Reading
@@ -116,9 +116,9 @@ async def send_mail(
     """Send a prompt, a cancel or a setting to a session's agent."""
     found = await relay.sessions.get(operator.tenant, session_id)
     message = message_for(body.method, session_id, body.params)
-    n = await relay.mailbox.send(
-        operator.tenant, found.agent, body.mail_id, operator.origin, message, None
-    )
+    place = (operator.tenant, found.agent, body.mail_id)
+    await relay.signatures.mail(*place, message, body.signature)
+    n = await relay.mailbox.send(*place, operator.origin, message, None, body.signature)
     relay.metrics.count("mail_total", method=body.method)
     return {"mailId": body.mail_id, "n": n}
 
@@ -159,6 +159,10 @@ async def decide(
 ) -> Payload:
     """Answer a question; the first answer is recorded, later ones are told who won."""
     decision = Decision(round_trip_id, body.hash, body.answer, body.decision_id)
-    decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin)
+    if body.jws is not None and decision != await relay.signatures.decision(
+        approver.tenant, body.jws
+    ):
+        raise SignatureRefused("the signature is for another answer")
+    decided = await relay.round_trips.decide(approver.tenant, decision, approver.origin, body.jws)
     relay.metrics.count("decisions_total", state=decided.state.value)
     return decided.as_json()

@@ -7,7 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from bridge.protocol.signing import SIZE_LIMIT
+
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+Jws = Annotated[str, Field(min_length=1, max_length=SIZE_LIMIT)]
 
 
 class Shape(BaseModel):
@@ -39,6 +43,8 @@ class Agent(Shape):
     capabilities: dict[str, Any] = {}
     alive: bool = True
     login: str = ""
+    signed: str = Field(default="off", description="required: only paired devices may answer")
+    devices: list[str] = Field(default=[], description="the ids of the paired devices")
     epoch: int
     attachment: Attachment
 
@@ -124,6 +130,7 @@ class RoundTrip(Shape):
     option_ids: list[str] = []
     risk: str
     state: str
+    epoch: int = Field(description="of the connector process that asked")
     asked_at: str
     expires_at: str | None = None
     decision: DecisionMade | None = None
@@ -149,6 +156,7 @@ class Decide(Shape):
     )
     answer: dict[str, Any] = Field(description='{"optionId": …} or {"action": …, "content": …}')
     decision_id: Id = Field(description="made by the sender; the same one gives the same outcome")
+    jws: Jws | None = Field(default=None, description="the same, signed by a paired device")
 
 
 class Decided(Shape):
@@ -169,6 +177,7 @@ class SendMail(Shape):
         "session/prompt", "session/cancel", "session/set_mode", "session/set_config_option"
     ]
     params: dict[str, Any] = {}
+    signature: Jws | None = Field(default=None, description="of a paired device, for this message")
 
 
 class MailSent(Shape):
@@ -202,7 +211,6 @@ class Me(Shape):
     device: str
     kind: str
     relay: RelayCard
-    signed: Literal["off"] = "off"
 
 
 class SignIn(Shape):
@@ -219,6 +227,64 @@ class Ticket(Shape):
 
     ticket: str
     expires_in: int = Field(description="seconds")
+
+
+class Code(Shape):
+    """The code that a machine shows."""
+
+    code: Annotated[str, Field(min_length=1, max_length=20)]
+
+
+class PairingOffer(Shape):
+    """What a device would join."""
+
+    offer: str = Field(description="JSON text, made by the machine")
+    mac: str = Field(description="its HMAC with the secret of the QR code")
+    expires_at: str
+
+
+class PairingAnswer(Code):
+    """A device that wants to be paired."""
+
+    answer: Annotated[str, Field(max_length=4096)] = Field(description="JSON text")
+    proof: Annotated[str, Field(max_length=128)] | None = Field(
+        default=None, description="its HMAC with the secret of the QR code, if one was scanned"
+    )
+
+
+class PairingOutcome(Shape):
+    """How far a pairing is."""
+
+    step: str
+    number: str | None = Field(default=None, description="for the words that people compare")
+    mac: str | None = Field(default=None, description="the machine's proof that it took the device")
+
+
+class Machine(Shape):
+    """A machine that takes a device's signature."""
+
+    agent: str
+    name: str
+    host: str = ""
+
+
+class Device(Shape):
+    """A paired device."""
+
+    id: str
+    name: str
+    subject: str
+    fingerprint: str
+    machines: list[Machine]
+    paired_at: str | None = None
+    last_seen: str | None = None
+    revoked_at: str | None = None
+
+
+class Devices(Shape):
+    """Devices, the last seen first."""
+
+    devices: list[Device]
 
 
 class ErrorDetail(BaseModel):

@@ -45,6 +45,7 @@ class RoundTrip(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     option_ids: list[str] = []
     risk: Literal["low", "medium", "high"] = "medium"
     expires_at: str | None = None  # ISO 8601, UTC
+    signed: bool = False  # only a paired device may answer it from afar
 
 
 class Full(msgspec.Struct, frozen=True):

@@ -13,6 +13,9 @@ BridgeError
 │   └── TokenInvalid              expired, foreign, forged: 4401
 ├── NotFound              -32002  404  unknown and foreign ids look the same
 ├── NotAllowed            -32010  403  the role does not allow it
+│   ├── SignatureRequired         the machine takes this only from a paired device
+│   ├── SignatureRefused          what a device signed does not hold here
+│   └── PairingRefused            a device cannot be paired like that
 ├── RoundTripClosed       -32011  409  the question ended otherwise
 ├── AgentUnavailable      -32012  409  no agent, several agents, or it is away
 ├── StoreUnavailable      -32013  503  Redis does not answer
@@ -113,6 +116,24 @@ class NotAllowed(BridgeError):
     """The role does not allow it."""
 
     code, status, close_code, reason = -32010, 403, 4403, "not_allowed"
+
+
+class SignatureRequired(NotAllowed):
+    """The machine takes this only with the signature of a paired device."""
+
+    reason = "signature_required"
+
+
+class SignatureRefused(NotAllowed):
+    """A signature is malformed, of another device, about something else, or too late."""
+
+    reason = "signature_refused"
+
+
+class PairingRefused(NotAllowed):
+    """A device cannot be paired like that."""
+
+    reason = "pairing_refused"
 
 
 class RoundTripClosed(BridgeError):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from bridge.protocol.errors import BridgeError, InvalidParams, InvalidRequest, ParseError
 
 Payload: TypeAlias = dict[str, Any]
+Value = TypeVar("Value")
 Id: TypeAlias = int | str
 
 ID_LIMIT = 512  # characters; ids are echoed and kept per connection
@@ -157,6 +158,14 @@ def payload(raw: msgspec.Raw | bytes) -> Payload:
     if not isinstance(decoded, dict):
         raise InvalidParams(f"expected an object, got {type(decoded).__name__}")
     return decoded
+
+
+def typed(raw: msgspec.Raw, type_: type[Value]) -> Value:
+    """Decode a raw object as one of our structs; raises InvalidParams."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as failure:
+        raise InvalidParams(f"not a {type_.__name__.lower()}: {failure}") from None
 
 
 def _id(raw: msgspec.Raw) -> Id | None:

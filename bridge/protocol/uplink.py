@@ -28,6 +28,10 @@ PRESENCE = "uplink/presence"  # relay → connector: who is watching
 AGENT = "uplink/agent"  # connector → relay: the agent's card changed
 TOKEN = "uplink/token"  # noqa: S105  connector → relay, request: a fresh token
 GOODBYE = "uplink/goodbye"  # connector → relay: it ends, with the reason
+PAIR = "uplink/pair"  # connector → relay: a device may find this invitation
+PAIRED = "uplink/paired"  # connector → relay: how far a pairing is on the machine
+PAIRING = "uplink/pairing"  # relay → connector: a pairing is open, or a device answered
+DEVICE_REVOKED = "uplink/device_revoked"  # relay → connector: forget its key
 PING = "uplink/ping"
 PONG = "uplink/pong"
 
@@ -36,6 +40,15 @@ DEAD_AFTER_SECONDS = 10.0  # after an unanswered ping
 WINDOW_ENTRIES = 2048  # sent and not acknowledged; small, so that a backlog cannot hide a dead link
 WINDOW_BYTES = 4 << 20
 FRAME_LIMIT = 16 << 20  # bytes of one uplink message
+
+
+class DeviceCard(msgspec.Struct, frozen=True):
+    """A device whose signatures a connector takes."""
+
+    id: str
+    key: str
+    name: str
+    subject: str
 
 
 class AgentCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -50,6 +63,8 @@ class AgentCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     modes: list[str] = []
     alive: bool = True  # whether the agent process runs
     login: str = ""  # the line to run when the agent is not logged in
+    signed: str = "off"  # required: answers and mail without a signature are refused
+    devices: list[DeviceCard] = []  # those whose signatures are taken
 
 
 class SessionCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -154,6 +169,41 @@ class Presence(msgspec.Struct, frozen=True, rename="camel"):
 
     session_id: str
     watching: list[Watcher]
+
+
+class Invited(msgspec.Struct, frozen=True):
+    """An invitation as the relay gets it: everything but the secret."""
+
+    code: str
+    agent: str
+    offer: str
+    mac: str
+
+
+class PairingNews(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a connector learns of its pairing."""
+
+    code: str
+    agent: str
+    step: str
+    answer: str | None = None
+    proof: str | None = None
+
+
+class PairingEnd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a pairing is, as the machine says: compare, or an end."""
+
+    code: str
+    agent: str
+    step: str
+    number: str | None = None  # shown when words are compared
+    mac: str | None = None  # proof that the machine took the device
+
+
+class DeviceRevoked(msgspec.Struct, frozen=True):
+    """A device was shut out at the relay."""
+
+    device: str
 
 
 class Arrivals:

@@ -3,6 +3,7 @@
 --      9 watch of changes
 -- ARGV 1 id 2 decision id 3 hash 4 answer 5 option or action 6 by 7 message 8 agent life ms
 --      9 most bytes of a subject 10 notice 11 agent 12 session
+--      13 signature or ''
 -- Gives {unknown|recorded|late|closed|refused|full, reason, by, at, answer,
 --        nodes watching the mail, nodes watching changes}
 
@@ -27,6 +28,8 @@ end
 if r[12] ~= '' and now >= tonumber(r[12]) then return give('late', 'expired', '', r[12]) end
 if r[9] ~= ARGV[3] then return give('refused', 'hash') end
 
+if ARGV[13] == '' and needs_signature(KEYS[6]) then return give('refused', 'signature') end
+
 local chosen, kind, rejects = ARGV[5], ARGV[5], false
 if r[10] == 'permission' then
   kind = cjson.decode(r[11])[chosen]
@@ -50,8 +53,8 @@ redis.call('HSET', KEYS[2], ARGV[1], 'decided')
 record_audit(KEYS[3], now, 'event', 'decided', 'roundTrip', ARGV[1], 'sessionId', r[14],
   'agent', r[13], 'title', r[15] or '', 'risk', r[16] or '', 'hash', ARGV[3],
   'askedAt', r[17] or '', 'answer', ARGV[4], 'meaning', meaning(kind), 'by', ARGV[6],
-  'decisionId', ARGV[2])
-post(KEYS[4], KEYS[5], KEYS[6], now, ARGV[8], ARGV[2], ARGV[6], ARGV[7], '')
+  'decisionId', ARGV[2], 'signed', ARGV[13] == '' and 'no' or 'yes')
+post(KEYS[4], KEYS[5], KEYS[6], now, ARGV[8], ARGV[2], ARGV[6], ARGV[7], '', ARGV[13])
 announce(KEYS[8], ARGV[10], now)
 return {'recorded', '', ARGV[6], whole(now), ARGV[4], watchers(KEYS[7], now),
   watchers(KEYS[9], now)}

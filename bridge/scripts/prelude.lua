@@ -66,10 +66,17 @@ local function mail_number(mailed, claim, now)
   return math.max(now, tonumber(newest[2] or 0) + 1, journaled + 1)
 end
 
-local function post(mail, mailed, claim, now, life, id, origin, message, not_after)
+-- Whether the agent's connector takes only what a paired device signed.
+local function needs_signature(claim)
+  local card = redis.call('HGET', claim, 'card')
+  return card and cjson.decode(card).signed == 'required'
+end
+
+local function post(mail, mailed, claim, now, life, id, origin, message, not_after, signature)
   local n = mail_number(mailed, claim, now)
   redis.call('XADD', mail, whole(n) .. '-0',
-    'id', id, 'origin', origin, 'message', message, 'notAfter', not_after)
+    'id', id, 'origin', origin, 'message', message, 'notAfter', not_after,
+    'signature', signature)
   redis.call('ZADD', mailed, whole(n), id)
   redis.call('ZREMRANGEBYRANK', mailed, 0, -MAIL_IDS_KEPT - 1)
   redis.call('PEXPIRE', mail, life)

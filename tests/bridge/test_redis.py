@@ -11,11 +11,13 @@ import pytest
 from bridge import keys
 from bridge import redis as redis_module
 from bridge.audit import Audit
+from bridge.devices import Devices
 from bridge.inbox import Inbox
+from bridge.login import Logins
 from bridge.protocol.attachment import Reason
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import StoreUnavailable
-from bridge.protocol.uplink import AgentCard, MailDone, SessionCard
+from bridge.protocol.uplink import AgentCard, DeviceCard, MailDone, SessionCard
 from bridge.redis import Store, script
 from bridge.tokens import Tokens
 
@@ -193,6 +195,8 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         audit = Audit(store, Tokens(tmp_path))
         await audit.write("acme", "sign_in", Origin("alice"))
         await audit.seal("acme")
+        devices = Devices(store, writer.inbox, writer.agents, Logins(store), audit)
+        await devices.paired("acme", DeviceCard("dev-1", "", "pixel", "alice"), "login-1")
         await writer.inbox.follow("acme", keys.log("acme", "s1"), "0-0", print).ready()
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py

@@ -145,10 +145,11 @@ class FakeRelay:
         *,
         origin: Origin = ALICE,
         not_after: int | None = None,
+        signature: str | None = None,
     ) -> None:
         """Put a mail into the stream and send it when somebody is attached."""
         message = {"method": method, "params": params}
-        mail = Mail(len(self._mail) + 1, mail_id, origin, message, not_after)
+        mail = Mail(len(self._mail) + 1, mail_id, origin, message, not_after, signature)
         self._mail.append(mail)
         self.notify(uplink.MAIL, mail)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import sys
@@ -14,6 +15,34 @@ from typing import Any, Self
 
 BIN = Path(sys.executable).parent
 READY_WITHIN_SECONDS = 20
+
+
+class Pairing:
+    """The command that pairs a device, and the person who reads and types there."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def said(self, pattern: str) -> str:
+        """Read on to a line that matches, and give its first group."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(READY_WITHIN_SECONDS):
+            while line := (await self.process.stdout.readline()).decode():
+                self.lines.append(line)
+                if found := re.search(pattern, line):
+                    return found[1]
+        raise AssertionError(f"it ended without {pattern}: {self.lines}")
+
+    async def type(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{text}\n".encode())
+        await self.process.stdin.drain()
+
+    async def end(self) -> int:
+        """Wait for its end."""
+        async with asyncio.timeout(READY_WITHIN_SECONDS):
+            return await self.process.wait()
 
 
 class House:
@@ -75,6 +104,17 @@ class House:
         """Give a link that signs one browser in, once."""
         said = await self.say("chimera-relay", "link", "--subject", subject, "--role", role)
         return next(word for word in said.split() if "#signin=" in word)
+
+    async def pair(self) -> Pairing:
+        """Run ``chimera-bridge pair`` as somebody at the machine, once it is attached."""
+        log = self.folder / "connector.log"
+        async with asyncio.timeout(READY_WITHIN_SECONDS):
+            while "attached to" not in log.read_text():  # noqa: ASYNC110 (nothing tells of it)
+                await asyncio.sleep(0.05)
+        process = await asyncio.create_subprocess_exec(
+            BIN / "chimera-bridge", "pair", env=self._env(), stdin=PIPE, stdout=PIPE
+        )
+        return Pairing(process)
 
     async def say(self, name: str, *arguments: str) -> str:
         """Run a command to its end and give what it printed."""

@@ -44,6 +44,47 @@ export async function retryAfter(): Promise<number> {
   return Number.isFinite(seconds) ? Math.min(60, seconds) * 1000 : 0;
 }
 
+export interface PairedDevice {
+  id: string;
+  name: string;
+  subject: string;
+  fingerprint: string;
+  machines: { agent: string; name: string; host: string }[];
+  pairedAt?: string | null;
+  lastSeen?: string | null;
+  revokedAt?: string | null;
+}
+
+export interface PairingOutcome {
+  step: "open" | "answered" | "comparing" | "paired" | "refused" | "expired";
+  number?: string | null;
+  mac?: string | null;
+}
+
+export async function lookAtPairing(code: string): Promise<{ offer: string; mac: string }> {
+  return call("POST", "/api/pairings/look", { code });
+}
+
+export async function answerPairing(
+  code: string,
+  answer: string,
+  proof: string | null,
+): Promise<void> {
+  await call("POST", "/api/pairings/answer", { code, answer, proof });
+}
+
+export async function outcomeOfPairing(code: string): Promise<PairingOutcome> {
+  return call("POST", "/api/pairings/outcome", { code });
+}
+
+export async function devices(): Promise<PairedDevice[]> {
+  return (await call<{ devices: PairedDevice[] }>("GET", "/api/devices")).devices;
+}
+
+export async function revokeDevice(id: string): Promise<void> {
+  await call("DELETE", `/api/devices/${encodeURIComponent(id)}`);
+}
+
 /** Reads the entries before a cursor, oldest first. */
 export async function logBefore(
   session: string,

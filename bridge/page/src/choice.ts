@@ -42,6 +42,7 @@ export function isSimple(roundTrip: RoundTrip, subject: Subject | null): boolean
 export function answerable(page: Page, roundTrip: RoundTrip, choice: Choice): Option | null {
   const subject = subjectOf(roundTrip);
   if (!page.store.may("approver") || roundTrip.state !== "open") return null;
+  if (page.store.isLocked(roundTrip.agent)) return null;
   if (!subject || !isSimple(roundTrip, subject)) return null;
   const fitting = subject.options.filter(
     (option) => !isStanding(option) && allows(option) === (choice === "allow"),

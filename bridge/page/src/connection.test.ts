@@ -45,7 +45,12 @@ beforeEach(() => {
     sockets.push(fake);
     return fake as unknown as WebSocket;
   };
-  connection = new Connection(() => "ws://relay/acp", listener, { protocolVersion: 1 }, open);
+  connection = new Connection(
+    () => "ws://relay/acp",
+    listener,
+    () => ({ protocolVersion: 1 }),
+    open,
+  );
   connection.start();
 });
 

@@ -94,7 +94,7 @@ export class Connection {
   constructor(
     private readonly url: () => string,
     private readonly listener: Listener,
-    private readonly initialize: Payload,
+    private readonly initialize: () => Payload,
     private readonly open: (url: string, protocols: string[]) => WebSocket = (url, protocols) =>
       new WebSocket(url, protocols),
   ) {}
@@ -170,7 +170,7 @@ export class Connection {
   private async greet(socket: WebSocket): Promise<void> {
     this.heard = Date.now();
     try {
-      const hello = await this.request<Payload>("initialize", this.initialize);
+      const hello = await this.request<Payload>("initialize", this.initialize());
       await this.listener.ready(hello);
       if (socket !== this.socket) return;
       this.liveSince = Date.now();

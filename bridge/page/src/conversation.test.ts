@@ -3,13 +3,17 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Connection, type Link } from "./connection";
 import { Conversation } from "./conversation";
 import { Decisions } from "./decisions";
+import { Device } from "./device";
 import { FakeSocket } from "./fake_socket";
+import { Signer } from "./signer";
+import { Store } from "./store";
 import type { Entry, Meta, RoundTrip } from "./wire";
 
 let sockets: FakeSocket[];
 let connection: Connection;
 let conversation: Conversation;
 let decisions: Decisions;
+let signer: Signer;
 
 const socket = () => sockets.at(-1) as FakeSocket;
 const settle = () => vi.advanceTimersByTimeAsync(20);
@@ -72,9 +76,15 @@ beforeEach(async () => {
     sockets.push(new FakeSocket());
     return socket() as unknown as WebSocket;
   };
-  connection = new Connection(() => "ws://relay/acp", listener, {}, open);
-  conversation = new Conversation("s1", connection, () => undefined);
-  decisions = new Decisions(connection);
+  signer = new Signer(new Store(), new Device());
+  connection = new Connection(
+    () => "ws://relay/acp",
+    listener,
+    () => ({}),
+    open,
+  );
+  conversation = new Conversation("s1", connection, () => undefined, signer);
+  decisions = new Decisions(connection, signer);
   connection.start();
   await goLive();
 });
@@ -261,53 +271,58 @@ describe("my prompt", () => {
 
   test("that is refused says why and can be sent again", async () => {
     conversation.prompts.send("go");
+    await settle();
     socket().refuse("session/prompt", "build-03 is away");
     await settle();
     expect(conversation.prompts.waiting.value).toMatchObject([
       { state: "failed", message: "build-03 is away" },
     ]);
     conversation.prompts.again(mailOf());
+    await settle();
     expect(socket().received("session/prompt")).toHaveLength(2);
   });
 
   test("outlives a reload of the page", () => {
     conversation.prompts.send("go");
-    const again = new Conversation("s1", connection, () => undefined);
+    const again = new Conversation("s1", connection, () => undefined, signer);
     expect(again.prompts.waiting.value).toMatchObject([{ text: "go" }]);
   });
 });
 
 describe("my decision", () => {
   const asked = { id: "rt-1", hash: "h" } as RoundTrip;
-  const decide = () => decisions.decide(asked, { optionId: "yes" });
+  const decide = async () => {
+    decisions.decide(asked, { optionId: "yes" });
+    await settle();
+  };
   const mine = () => decisions.mine.value.get("rt-1");
 
-  test("is given once, however often one taps", () => {
-    decide();
-    decide();
+  test("is given once, however often one taps", async () => {
+    await decide();
+    await decide();
     expect(socket().received("_bridge/decide")).toHaveLength(1);
   });
 
   test("is what the relay says it is", async () => {
-    decide();
+    await decide();
     socket().answer("_bridge/decide", { state: "late", by: { subject: "ben" } });
     await settle();
     expect(mine()).toMatchObject({ state: "late", by: { subject: "ben" } });
   });
 
   test("is sent again under the same id after the link broke", async () => {
-    decide();
+    await decide();
     const [first] = socket().received("_bridge/decide");
     await reconnect();
     expect(socket().received("_bridge/decide")).toEqual([first]);
   });
 
   test("that was not recorded leaves the question free", async () => {
-    decide();
+    await decide();
     socket().refuse("_bridge/decide", "redis is away", "store_unavailable");
     await settle();
     expect(mine()).toMatchObject({ state: "failed", message: "redis is away" });
-    decide();
+    await decide();
     expect(socket().received("_bridge/decide")).toHaveLength(2);
   });
 });

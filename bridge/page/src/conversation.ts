@@ -13,6 +13,7 @@ import {
 } from "./cursor";
 import { newId } from "./ids";
 import { Prompts } from "./prompts";
+import type { Signer } from "./signer";
 import { type Item, type RunningTurn, Transcript, withoutLostTail } from "./transcript";
 import { type Fetching, firstOf, type Stub, stubOf, wholeEntry } from "./whole";
 import {
@@ -89,8 +90,9 @@ export class Conversation {
     readonly sessionId: string,
     private readonly connection: Connection,
     private readonly putSession: (session: Session) => void,
+    private readonly signer: Signer,
   ) {
-    this.prompts = new Prompts(connection, sessionId);
+    this.prompts = new Prompts(connection, sessionId, signer);
   }
 
   /** Reads the log from the last entry we have, on opening and after every reconnect. */
@@ -180,10 +182,8 @@ export class Conversation {
   async stop(): Promise<void> {
     this.refusal.value = null;
     this.stopping.value = Date.now();
-    const meta = { [META]: { mailId: newId("c") } };
-    const params = { sessionId: this.sessionId, _meta: meta };
     try {
-      await this.connection.request("session/cancel", params);
+      await this.mail("session/cancel", newId("c"), {});
     } catch (error) {
       this.stopping.value = null;
       this.refusal.value = (error as Error).message;
@@ -201,14 +201,20 @@ export class Conversation {
   private async ask(method: string, params: Payload): Promise<void> {
     this.refusal.value = null;
     this.asking.value = true;
-    const meta = { [META]: { mailId: newId("m") } };
     try {
-      await this.connection.request(method, { sessionId: this.sessionId, ...params, _meta: meta });
+      await this.mail(method, newId("m"), params);
     } catch (error) {
       this.refusal.value = (error as Error).message;
     } finally {
       this.asking.value = false;
     }
+  }
+
+  private async mail(method: string, mailId: string, params: Payload): Promise<void> {
+    const { sessionId } = this;
+    const signature = await this.signer.toSession(sessionId, mailId, method, params);
+    const meta = { [META]: { mailId, ...(signature && { signature }) } };
+    await this.connection.request(method, { sessionId, ...params, _meta: meta });
   }
 
   private attachParams(cursor: Cursor | null): Payload {

@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { type Connection, Disconnected, RequestError } from "./connection";
 import { newId } from "./ids";
+import { NotPaired, type Signer } from "./signer";
 import type { Answer, Decided, Origin, RoundTrip } from "./wire";
 
 export interface Mine {
@@ -19,14 +20,21 @@ export interface Mine {
 export class Decisions {
   readonly mine = signal<ReadonlyMap<string, Mine>>(new Map());
 
-  constructor(private readonly connection: Connection) {}
+  private readonly asked = new Map<string, RoundTrip>();
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly signer: Signer,
+  ) {}
 
   /** Sends an answer once; while one is under way or recorded, another is not taken. */
   decide(roundTrip: RoundTrip, answer: Answer): void {
     const before = this.mine.value.get(roundTrip.id);
     if (before && before.state !== "failed") return;
     const { hash } = roundTrip;
-    this.put(roundTrip.id, { decisionId: newId("d"), hash, answer, state: "sending" });
+    const decisionId = newId("d");
+    this.put(roundTrip.id, { decisionId, hash, answer, state: "sending" });
+    this.asked.set(roundTrip.id, roundTrip);
     void this.send(roundTrip.id);
   }
 
@@ -39,14 +47,18 @@ export class Decisions {
 
   private async send(id: string): Promise<void> {
     const mine = this.mine.value.get(id);
-    if (!mine) return;
+    const roundTrip = this.asked.get(id);
+    if (!mine || !roundTrip) return;
     const { decisionId, hash, answer } = mine;
     try {
-      const params = { id, hash, answer, decisionId };
+      const jws = await this.signer.decision(roundTrip, answer, decisionId);
+      const params = jws ? { jws } : { id, hash, answer, decisionId };
       const decided = await this.connection.request<Decided>("_bridge/decide", params);
       this.put(id, { ...mine, state: decided.state, by: decided.by, reason: decided.reason });
     } catch (error) {
-      if (error instanceof RequestError) {
+      if (error instanceof NotPaired) {
+        this.put(id, { ...mine, state: "failed", message: error.message, reason: "signature" });
+      } else if (error instanceof RequestError) {
         this.put(id, { ...mine, state: "failed", message: error.message, reason: error.reason });
       } else if (!(error instanceof Disconnected)) throw error;
     }

@@ -3,7 +3,7 @@ import { announceQuestions, countInTitle } from "./announcer";
 import { startClock } from "./clock";
 import { listenToKeys } from "./keys";
 import { Page, PageProvider } from "./page";
-import { followLocation, takeSecret } from "./route";
+import { followLocation, takeCarried } from "./route";
 import "./style/tokens.css";
 import "./style/frame.css";
 import "./style/parts.css";
@@ -17,7 +17,7 @@ startTheme();
 startClock();
 
 const page = new Page();
-const secret = takeSecret();
+const carried = takeCarried();
 followLocation();
 listenToKeys(page);
 announceQuestions(page);
@@ -32,4 +32,4 @@ if (root) {
     root,
   );
 }
-void page.start(secret);
+void page.start(carried);

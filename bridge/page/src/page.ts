@@ -1,13 +1,17 @@
 /** Everything the page holds, wired: the store, the one connection, what I decided, what is opened. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import * as api from "./api";
 import { Connection, type Link, type Message } from "./connection";
 import { Conversation } from "./conversation";
 import { Decisions } from "./decisions";
+import { Device } from "./device";
 import { newId } from "./ids";
+import { type Invitation, PairingWith, readInvitation } from "./pairing";
+import type { Carried } from "./route";
+import { Signer } from "./signer";
 import { Store } from "./store";
 import { type Changed, isEntry, META, type Me, type Payload, type Watched } from "./wire";
 
@@ -18,31 +22,46 @@ const KEPT_OPEN = 3;
 // A slow agent may take most of a minute to start; the relay gives up after that.
 const NEW_SESSION_WITHIN = 70_000;
 
-const INITIALIZE = {
-  protocolVersion: 1,
-  clientInfo: { name: "chimera-bridge-page", title: "Chimera Bridge", version: "1" },
-  clientCapabilities: { _meta: { [META]: { decide: true } } },
-};
+function initialize(device: string | null): Payload {
+  const own = { decide: true, ...(device && { device }) };
+  return {
+    protocolVersion: 1,
+    clientInfo: { name: "chimera-bridge-page", title: "Chimera Bridge", version: "1" },
+    clientCapabilities: { _meta: { [META]: own } },
+  };
+}
 
 export class Page {
   readonly store = new Store();
   readonly signedIn = signal<SignedIn>("asking");
   /** Why signing in did not work, or why one was signed out. */
   readonly signInProblem = signal<string | null>(null);
+  readonly device = new Device();
+  readonly signer = new Signer(this.store, this.device);
+  readonly pairing = new PairingWith(this.device, () => this.store.me.value);
   readonly connection: Connection;
   readonly decisions: Decisions;
+  /** A pairing that waits until somebody is signed in. */
+  private invitation: Invitation | null = null;
   private readonly open = new Map<string, Conversation>();
 
   constructor() {
-    this.connection = new Connection(socketUrl, this, INITIALIZE);
-    this.decisions = new Decisions(this.connection);
+    this.connection = new Connection(socketUrl, this, () => initialize(this.store.device.value));
+    this.decisions = new Decisions(this.connection, this.signer);
+    effect(() => {
+      this.store.device.value = this.device.own.value?.id ?? null;
+    });
   }
 
   /** Signs in with a link's secret if there is one, then connects if somebody is signed in. */
-  async start(secret: string | null): Promise<void> {
+  async start({ signIn, pair }: Carried): Promise<void> {
     this.watchTheDevice();
-    if (secret) await this.tryToSignIn(secret);
+    await this.device.load();
+    if (signIn) await this.tryToSignIn(signIn);
     await this.enter();
+    const invitation = pair && readInvitation(pair);
+    if (invitation && this.signedIn.value === "in") await this.pairing.look(invitation);
+    else if (invitation) this.invitation = invitation;
   }
 
   async enter(): Promise<void> {
@@ -54,7 +73,11 @@ export class Page {
     } catch {
       this.signedIn.value = "away";
     }
-    if (this.signedIn.value === "in") this.connection.start();
+    if (this.signedIn.value !== "in") return;
+    this.connection.start();
+    const { invitation } = this;
+    this.invitation = null;
+    if (invitation) await this.pairing.look(invitation);
   }
 
   async signOut(): Promise<void> {
@@ -70,9 +93,14 @@ export class Page {
     const known = this.open.get(sessionId);
     const one =
       known ??
-      new Conversation(sessionId, this.connection, (session) => {
-        this.store.putSession(session);
-      });
+      new Conversation(
+        sessionId,
+        this.connection,
+        (session) => {
+          this.store.putSession(session);
+        },
+        this.signer,
+      );
     this.open.delete(sessionId);
     this.open.set(sessionId, one);
     if (!known) {
@@ -83,8 +111,14 @@ export class Page {
   }
 
   async newSession(agent: string, cwd: string): Promise<string> {
-    const meta = { [META]: { agent, mailId: newId("n") } };
-    const params = { cwd, mcpServers: [], _meta: meta };
+    const mailId = newId("n");
+    const asked = { cwd, mcpServers: [] };
+    const signature = await this.signer.mail(agent, mailId, {
+      method: "session/new",
+      params: asked,
+    });
+    const meta = { [META]: { agent, mailId, ...(signature && { signature }) } };
+    const params = { ...asked, _meta: meta };
     const result = await this.connection.request<{ sessionId: string }>(
       "session/new",
       params,
@@ -110,7 +144,9 @@ export class Page {
   async ready(hello: Payload): Promise<void> {
     const meta = (hello._meta as Payload | undefined)?.[META] as Partial<Me> | undefined;
     const { me } = this.store;
-    if (meta && me.value) me.value = { ...me.value, role: meta.role ?? me.value.role };
+    if (meta && me.value) {
+      me.value = { ...me.value, role: meta.role ?? me.value.role, signed: meta.signed };
+    }
     this.store.replace(await this.connection.request<Watched>("_bridge/watch", {}));
   }
 

@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { type Connection, Disconnected, RequestError } from "./connection";
 import { newId } from "./ids";
+import { NotPaired, type Signer } from "./signer";
 import { META } from "./wire";
 
 export interface OwnPrompt {
@@ -26,6 +27,7 @@ export class Prompts {
   constructor(
     private readonly connection: Connection,
     private readonly sessionId: string,
+    private readonly signer: Signer,
   ) {
     this.waiting.value = this.remembered();
   }
@@ -85,15 +87,17 @@ export class Prompts {
     const { sessionId } = this;
     const { mailId } = prompt;
     const blocks = [{ type: "text", text: prompt.text }];
-    const meta = { [META]: { mailId, echo: true } };
     try {
+      const method = "session/prompt";
+      const signature = await this.signer.toSession(sessionId, mailId, method, { prompt: blocks });
+      const meta = { [META]: { mailId, echo: true, ...(signature && { signature }) } };
       const params = { sessionId, prompt: blocks, _meta: meta };
       await this.connection.request("session/prompt", params, null);
     } catch (error) {
       const known = this.waiting.value.find((one) => one.mailId === mailId);
       if (!known) return;
       if (error instanceof Disconnected) this.put({ ...known, state: "unsent" });
-      else if (error instanceof RequestError) {
+      else if (error instanceof RequestError || error instanceof NotPaired) {
         this.put({ ...known, state: "failed", message: error.message });
       } else throw error;
     }

@@ -8,10 +8,12 @@ export type Route =
   | { at: "new" }
   | { at: "fleet" }
   | { at: "settings" }
+  | { at: "pair" }
+  | { at: "devices" }
   | { at: "session"; id: string }
   | { at: "question"; id: string };
 
-const PLAIN = new Set(["sessions", "new", "fleet", "settings"]);
+const PLAIN = new Set(["sessions", "new", "fleet", "settings", "pair", "devices"]);
 
 /** Reads a location's fragment; what is not known is the inbox. */
 export function parseRoute(hash: string): Route {
@@ -59,13 +61,28 @@ export function goBack(otherwise: Route): void {
   else go(otherwise);
 }
 
-/** Takes the secret of a sign-in link out of the address bar; null: there is none. */
-export function takeSecret(): string | null {
-  const match = /^#signin=(.+)$/.exec(location.hash);
-  if (!match) return null;
-  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
-  route.value = { at: "inbox" };
-  return decode(match[1] ?? "");
+/** What a link carries that is for nobody else's eyes. */
+export interface Carried {
+  /** Signs in once. */
+  signIn: string | null;
+  /** Pairs this device once: the code, and the secret that no relay learns. */
+  pair: string | null;
+}
+
+/** Takes the secrets of a link out of the address bar, before anybody could read them there. */
+export function takeCarried(): Carried {
+  const parts = new Map<string, string>();
+  for (const part of location.hash.replace(/^#/, "").split("&")) {
+    const at = part.indexOf("=");
+    if (at > 0) parts.set(part.slice(0, at), decode(part.slice(at + 1)));
+  }
+  const carried = { signIn: parts.get("signin") ?? null, pair: parts.get("pair") ?? null };
+  if (carried.signIn || carried.pair) {
+    const to: Route = carried.pair ? { at: "pair" } : { at: "inbox" };
+    history.replaceState(null, "", `${location.pathname}${location.search}${href(to)}`);
+    route.value = to;
+  }
+  return carried;
 }
 
 function decode(text: string): string {

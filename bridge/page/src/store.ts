@@ -30,6 +30,8 @@ export class Store {
   readonly roundTrips = signal<ReadonlyMap<string, RoundTrip>>(new Map());
   /** Why the relay's store takes nothing at present, and since when. */
   readonly storeTrouble = signal<StoreHealth | null>(null);
+  /** The id of this device's key; null: it has none. */
+  readonly device = signal<string | null>(null);
   /** The relay's clock less ours, in ms. */
   readonly skew = signal(0);
 
@@ -66,6 +68,12 @@ export class Store {
   may(role: Role): boolean {
     const mine = this.me.value?.role;
     return mine !== undefined && ROLES.indexOf(mine) >= ROLES.indexOf(role);
+  }
+
+  /** Whether an agent's machine takes things only from paired devices, of which this is none. */
+  isLocked(agentId: string): boolean {
+    const agent = this.agents.value.get(agentId);
+    return agent?.signed === "required" && !agent.devices.includes(this.device.value ?? "");
   }
 
   /** Whether somebody is me: the same subject, on a surface of the relay. */

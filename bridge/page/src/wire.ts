@@ -49,6 +49,11 @@ export interface Agent {
   roots: string[];
   modes: string[];
   login: string;
+  /** `required`: only paired devices may answer and write. */
+  signed: "off" | "required";
+  /** The ids of the paired devices. */
+  devices: string[];
+  epoch: number;
   attachment: Attachment;
 }
 
@@ -108,6 +113,7 @@ export interface RoundTrip {
   optionIds: string[];
   risk: Risk;
   state: "open" | "decided" | "closed";
+  epoch: number;
   askedAt: string;
   expiresAt?: string | null;
   toolCallId?: string | null;

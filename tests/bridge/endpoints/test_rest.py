@@ -62,7 +62,6 @@ async def test_me_says_who_asks(client, served):
         "device": "",
         "kind": "person",
         "relay": {"version": served.relay.version, "node": served.relay.node},
-        "signed": "off",
     }
 
 
@@ -236,6 +235,7 @@ ROLES_NEEDED = [
     ("GET", "/api/sessions/s1/log", None, Role.VIEWER),
     ("GET", "/api/round-trips", None, Role.VIEWER),
     ("GET", "/api/mail/m-1", None, Role.VIEWER),
+    ("GET", "/api/devices", None, Role.VIEWER),
     ("GET", "/api/audit", None, Role.ADMIN),
     ("GET", "/api/audit/export", None, Role.ADMIN),
     ("GET", "/api/audit/figures", None, Role.ADMIN),
@@ -268,6 +268,10 @@ async def test_every_endpoint_is_in_the_table_of_roles(served):
     elsewhere = {
         ("GET", "/api/sessions/{id}/events"),
         ("GET", "/api/sessions/{id}/log/{cursor}"),
+        ("DELETE", "/api/devices/{id}"),
+        ("POST", "/api/pairings/look"),
+        ("POST", "/api/pairings/answer"),
+        ("POST", "/api/pairings/outcome"),
         ("POST", "/api/sign-in"),
         ("POST", "/api/sign-out"),
         ("POST", "/api/ticket"),

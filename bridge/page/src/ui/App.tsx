@@ -6,10 +6,12 @@ import { href, type Route, route } from "../route";
 import { words } from "../words";
 import { LinkTrouble } from "./Badge";
 import { Desk } from "./Desk";
+import { Devices } from "./Devices";
 import { Fleet } from "./Fleet";
 import { Help } from "./Help";
 import { Inbox } from "./Inbox";
 import { NewSession } from "./NewSession";
+import { Pair } from "./Pair";
 import { Question } from "./Question";
 import { Session } from "./Session";
 import { Sessions } from "./Sessions";
@@ -17,6 +19,7 @@ import { Settings } from "./Settings";
 import { SignIn } from "./SignIn";
 import { Tabs } from "./Tabs";
 
+const PLACES_WITHIN = new Set(["session", "question", "new", "pair", "devices"]);
 const wide = matchMedia("(min-width: 900px)");
 
 /** The whole page: the way in, or the places. */
@@ -39,7 +42,7 @@ export function App() {
 function Phone() {
   const at = route.value;
   useFocusOnArrival(at);
-  const isDeep = at.at === "session" || at.at === "question" || at.at === "new";
+  const isDeep = PLACES_WITHIN.has(at.at);
   return (
     <main class="phone">
       <LinkTrouble />
@@ -74,6 +77,10 @@ function Place() {
       return <NewSession />;
     case "fleet":
       return <Fleet />;
+    case "pair":
+      return <Pair />;
+    case "devices":
+      return <Devices />;
     case "settings":
       return <Settings />;
     default:

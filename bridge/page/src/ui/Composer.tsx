@@ -6,6 +6,7 @@ import { usePage } from "../page";
 import { awaySentence, isReachable } from "../states";
 import type { Session, Usage } from "../wire";
 import { words } from "../words";
+import { NeedsPairing } from "./NeedsPairing";
 
 const BUSY = new Set(["running", "waiting", "stalled"]);
 
@@ -34,7 +35,10 @@ export function Composer({ session, conversation }: Props) {
           {conversation.refusal.value}
         </p>
       )}
-      {store.may("operator") && (
+      {store.may("operator") && store.isLocked(session.agent) && (
+        <NeedsPairing agentId={session.agent} />
+      )}
+      {store.may("operator") && !store.isLocked(session.agent) && (
         <Write
           session={session}
           conversation={conversation}

@@ -5,9 +5,11 @@ import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Age } from "./Age";
 import { Badge, LinkTrouble } from "./Badge";
+import { Devices } from "./Devices";
 import { Fleet } from "./Fleet";
 import { Inbox } from "./Inbox";
 import { NewSession } from "./NewSession";
+import { Pair } from "./Pair";
 import { Question } from "./Question";
 import { RiskChip } from "./Risk";
 import { Session } from "./Session";
@@ -114,6 +116,8 @@ function Middle() {
     return sessionId ? <Session key={sessionId} id={sessionId} beside /> : <Inbox wide />;
   }
   if (at.at === "new") return <NewSession />;
+  if (at.at === "pair") return <Pair />;
+  if (at.at === "devices") return <Devices />;
   if (at.at === "fleet") return <Fleet wide />;
   return at.at === "settings" ? <Settings wide /> : <Inbox wide />;
 }

@@ -11,6 +11,7 @@ import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Bar } from "./Bar";
 import { Form, FormButtons } from "./Form";
+import { NeedsPairing } from "./NeedsPairing";
 import { Options } from "./Options";
 import { RiskChip } from "./Risk";
 import { Shown } from "./Shown";
@@ -138,7 +139,12 @@ function useMayAnswer(roundTrip: RoundTrip): boolean {
   const { store, decisions } = usePage();
   const mine = decisions.mine.value.get(roundTrip.id);
   const isFree = !mine || mine.state === "failed";
-  return roundTrip.state === "open" && isFree && store.may("approver");
+  return (
+    roundTrip.state === "open" &&
+    isFree &&
+    store.may("approver") &&
+    !store.isLocked(roundTrip.agent)
+  );
 }
 
 function Asked({ roundTrip, subject }: { roundTrip: RoundTrip; subject: SubjectText }) {
@@ -158,6 +164,9 @@ function Answers({ roundTrip, subject, isUnread }: AnswersProps) {
   const may = useMayAnswer(roundTrip);
   if (roundTrip.state === "open" && me && !store.may("approver")) {
     return <p class="note">{words.question.viewer(me.role, me.tenant)}</p>;
+  }
+  if (roundTrip.state === "open" && store.isLocked(roundTrip.agent)) {
+    return <NeedsPairing agentId={roundTrip.agent} />;
   }
   if (!may) return null;
   const check = checkOf(roundTrip);

@@ -23,7 +23,11 @@ export function QuestionCard({ roundTrip }: { roundTrip: RoundTrip }) {
   const head = headOf(text);
   const mine = page.decisions.mine.value.get(roundTrip.id);
   const isFree = !mine || mine.state === "failed";
-  const simple = page.store.may("approver") && isSimple(roundTrip, subject) && isFree;
+  const simple =
+    page.store.may("approver") &&
+    !page.store.isLocked(roundTrip.agent) &&
+    isSimple(roundTrip, subject) &&
+    isFree;
   const to = href({ at: "question", id: roundTrip.id });
   return (
     <article class="card question" data-row data-question={roundTrip.id}>

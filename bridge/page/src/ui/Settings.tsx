@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { usePage } from "../page";
+import { href } from "../route";
 import { chooseTheme, type Theme, theme } from "../theme";
 import { words } from "../words";
 import { Badge } from "./Badge";
@@ -41,11 +42,16 @@ export function Settings({ wide = false }: { wide?: boolean }) {
               <dt>{words.settings.relay}</dt>
               <dd>{[me.relay?.version, me.relay?.node].filter(Boolean).join(" · ")}</dd>
               <dt>{words.settings.signed}</dt>
-              <dd>{me.signed === "off" || !me.signed ? words.settings.signedOff : me.signed}</dd>
+              <dd>
+                {me.signed === "required" ? words.settings.signedOn : words.settings.signedOff}
+              </dd>
             </dl>
             {!globalThis.crypto?.subtle && <p class="problem">{words.settings.insecure}</p>}
           </div>
         )}
+        <a class="btn" href={href({ at: "devices" })}>
+          {words.devices.open}
+        </a>
         <fieldset class="card pad themes">
           <legend>{words.settings.theme}</legend>
           {THEMES.map((one) => (

@@ -1,0 +1,51 @@
+"""How the command line is read: its parser, and the words that may stand for values."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+WRONG_USE = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no shortened option and says what is wrong in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take options in full alone."""
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line."""
+        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take no value."""
+        super().__init__(**options, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print it and end."""
+        from importlib import metadata
+
+        print(f"chimera-bridge {metadata.version('chimera-bridge')}")
+        parser.exit()
+
+
+def folder_of(text: str) -> Path:
+    """Read a folder that is there."""
+    folder = Path(text).expanduser().absolute()
+    if not folder.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return folder
+
+
+def port_of(text: str) -> int:
+    """Read a port."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+    return int(text)

@@ -1,0 +1,381 @@
+"""A relay that owns everything between phone and laptop gets nothing approved (S; A33 to A37).
+
+The connector, its agent's process and its device are real; the relay does what it likes.
+"""
+
+import json
+
+import pytest
+from fakes.device import FakeDevice, now_ms, text64
+from fakes.relay import ALICE, FakeRelay
+from fakes.running import Running, asks
+
+from agent_side.devices import Devices
+from bridge.protocol.entry import META_KEY
+
+EVIL = FakeDevice("evil", "mallory")
+YES, NO = {"optionId": "yes"}, {"optionId": "no"}
+TWO_QUESTIONS = [[asks(id_=1, wait=False), asks({"rawInput": {"command": "rm -rf /"}}, id_=2)]]
+
+
+class Stage:
+    """A paired phone, its laptop, and the relay between them."""
+
+    def __init__(self, running: Running, relay: FakeRelay) -> None:
+        self.running = running
+        self.relay = relay
+        self.phone = FakeDevice()
+        self.session = ""
+        self.count = 0
+
+    async def begin(self):
+        Devices(self.running.state).pin(
+            key=self.phone.key, name=self.phone.name, subject=self.phone.subject
+        )
+        self.session = await self.running.session()
+        self.running.prompt(self.session)
+        await self.relay.until(lambda: len(self.relay.questions()) >= 2)
+        return self
+
+    @property
+    def epoch(self):
+        return self.relay.hellos[-1].epoch
+
+    @property
+    def agent(self):
+        return self.relay.hellos[-1].agents[0].id
+
+    def question(self, command="make"):
+        """The open question about a command."""
+        return next(
+            q
+            for q in self.relay.questions()
+            if json.loads(trip(q)["subject"])["command"] == command
+        )
+
+    def about(self, question, answer=YES):
+        """What a device says of a question, and the mail's own words for it."""
+        self.count += 1
+        params = {
+            "id": question["id"],
+            "sessionId": question["params"]["sessionId"],
+            "hash": trip(question)["hash"],
+            "answer": answer,
+            "decisionId": f"d-{self.count}",
+        }
+        return params, {**params, "epoch": self.epoch}
+
+    async def decide(self, params, signature):
+        """Send a decision as a relay would; gives its outcome."""
+        self.count += 1
+        mail_id = f"m-{self.count}"
+        self.relay.send_mail("_bridge/decide", params, mail_id, signature=signature)
+        return await self.relay.outcome(mail_id)
+
+    @property
+    def approved(self):
+        """The agent's questions that were allowed."""
+        answers = self.running.agent.answers()
+        return [id_ for id_, a in answers.items() if a["outcome"].get("optionId") != "no"]
+
+
+def trip(question):
+    return question["params"]["_meta"][META_KEY]["roundTrip"]
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
+        yield await Stage(running, relay).begin()
+
+
+# Each gives the mail's params and its signature.
+
+
+def no_signature(stage):
+    params, _ = stage.about(stage.question())
+    return params, None
+
+
+def empty_signature(stage):
+    params, _ = stage.about(stage.question())
+    return params, ""
+
+
+def own_key(stage):
+    params, claims = stage.about(stage.question())
+    return params, EVIL.decision(**claims)
+
+
+def own_key_in_the_phones_name(stage):
+    params, claims = stage.about(stage.question())
+    return params, EVIL.decision(**claims, device=stage.phone.id)
+
+
+def algorithm_none(stage):
+    params, claims = stage.about(stage.question())
+    now = now_ms()
+    said = {**claims, "device": stage.phone.id, "iat": now, "exp": now + 60_000}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none", "typ": "decision+jwt"}, said))
+    return params, ".".join(map(text64, parts)) + "."
+
+
+def key_in_the_header(stage):
+    params, claims = stage.about(stage.question())
+    header = {"alg": "ES256", "typ": "decision+jwt", "jwk": {"crv": "P-256", "x": EVIL.key}}
+    now = now_ms()
+    return params, EVIL.jws(
+        header, {**claims, "device": stage.phone.id, "iat": now, "exp": now + 60_000}
+    )
+
+
+def changed_option(stage):
+    params, claims = stage.about(stage.question(), NO)
+    return {**params, "answer": YES}, stage.phone.decision(**claims)
+
+
+def changed_subject(stage):
+    """The phone allowed `make`; the relay says it was the other question."""
+    _, claims = stage.about(stage.question("make"))
+    params, _ = stage.about(stage.question("rm -rf /"))
+    return params, stage.phone.decision(**claims)
+
+
+def other_question_same_decision(stage):
+    params, claims = stage.about(stage.question("rm -rf /"))
+    made = {**claims, "hash": trip(stage.question("make"))["hash"]}
+    return params, stage.phone.decision(**made)
+
+
+def hash_of_what_was_shown_instead(stage):
+    """The relay showed the phone a harmless text, which it signed."""
+    params, claims = stage.about(stage.question("rm -rf /"))
+    shown = {"hash": trip(stage.question("make"))["hash"]}
+    return {**params, **shown}, stage.phone.decision(**{**claims, **shown})
+
+
+def other_session(stage):
+    params, claims = stage.about(stage.question())
+    return params, stage.phone.decision(**{**claims, "sessionId": "another"})
+
+
+def other_epoch(stage):
+    params, claims = stage.about(stage.question())
+    return params, stage.phone.decision(**{**claims, "epoch": stage.epoch - 1})
+
+
+def later_time(stage):
+    """Kept back until it was over."""
+    params, claims = stage.about(stage.question())
+    then = now_ms() - 700_000
+    return params, stage.phone.decision(**claims, iat=then, exp=then + 600_000)
+
+
+def without_an_end(stage):
+    params, claims = stage.about(stage.question())
+    return params, stage.phone.decision(**claims, exp=now_ms() + 10**9)
+
+
+def signed_for_mail(stage):
+    params, _ = stage.about(stage.question())
+    message = {"method": "_bridge/decide", "params": params}
+    return params, stage.phone.mail(message, mailId="m", agent=stage.agent, epoch=stage.epoch)
+
+
+FORGERIES = [
+    no_signature,
+    empty_signature,
+    own_key,
+    own_key_in_the_phones_name,
+    algorithm_none,
+    key_in_the_header,
+    changed_option,
+    changed_subject,
+    other_question_same_decision,
+    hash_of_what_was_shown_instead,
+    other_session,
+    other_epoch,
+    later_time,
+    without_an_end,
+    signed_for_mail,
+]
+
+
+async def test_no_forged_decision_is_accepted(stage):
+    """A33, A34: forge, other session, other epoch, changed args and option, later time, own key."""
+    reasons = {}
+    for forge in FORGERIES:
+        open_before = {q["id"] for q in stage.relay.questions()}
+        params, signature = forge(stage)
+        done = await stage.decide(params, signature)
+        reasons[forge.__name__] = (done.error and done.error["data"]["reason"]) or done.result[
+            "reason"
+        ]
+        await stage.relay.until(lambda: len(stage.relay.questions()) == 2)
+        assert params["id"] not in {q["id"] for q in stage.relay.questions()}, forge.__name__
+        assert {q["id"] for q in stage.relay.questions()} != open_before
+    print(f"hostile relay: {len(FORGERIES)} forged decisions, accepted {len(stage.approved)}")
+    assert stage.running.agent.answers() == {}
+    assert set(reasons.values()) == {"signature_required", "signature_refused", "refused"}
+
+
+async def test_a_refused_decision_asks_again_under_a_new_id_and_the_honest_one_is_applied(stage):
+    forged, signature = own_key(stage)
+    await stage.decide(forged, signature)
+    again = await stage.relay.until(stage.question)
+    assert again["id"] != forged["id"]
+    assert trip(again)["hash"] == forged["hash"]
+    params, claims = stage.about(again)
+    done = await stage.decide(params, stage.phone.decision(**claims))
+    assert (done.result["result"], done.result["reason"]) == ("applied", "decided")
+    assert done.result["by"]["device"] == "pixel"
+    assert stage.approved == [1]
+
+
+async def test_a_decision_that_comes_twice_counts_once(stage):
+    """A35: replay; to the same question, and to the same text asked again later."""
+    params, claims = stage.about(stage.question(), NO)
+    jws = stage.phone.decision(**claims)
+    first = await stage.decide(params, jws)
+    again = await stage.decide(params, jws)
+    assert first.result == again.result
+    other = stage.question("rm -rf /")
+    refused = await stage.decide({**params, "id": other["id"]}, jws)
+    assert refused.error["data"]["reason"] == "signature_refused"
+    assert stage.running.agent.answers().keys() == {1}
+
+
+async def test_the_relay_cannot_say_who_decided(stage):
+    params, claims = stage.about(stage.question())
+    stage.relay.send_mail(
+        "_bridge/decide",
+        params,
+        "m-x",
+        origin=type(ALICE)(subject="ben", tenant="acme", device="ben's", door="page"),
+        signature=stage.phone.decision(**claims),
+    )
+    done = await stage.relay.outcome("m-x")
+    assert (done.result["by"]["subject"], done.result["by"]["device"]) == ("alice", "pixel")
+
+
+async def test_a_decision_of_an_earlier_process_is_refused_by_the_next(tmp_path):
+    """A36: the connector is started again while the relay holds an answer back."""
+    async with FakeRelay() as relay:
+        async with Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
+            stage = await Stage(running, relay).begin()
+            params, claims = stage.about(stage.question())
+            jws = stage.phone.decision(**claims)
+            phone = stage.phone
+        async with Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
+            await relay.attached(2)
+            stage = Stage(running, relay)
+            stage.session = await running.session()
+            running.prompt(stage.session)
+            await relay.until(lambda: len(relay.questions()) == 2)
+            for question in relay.questions():
+                done = await stage.decide({**params, "id": question["id"]}, jws)
+                assert done.error["data"]["reason"] == "signature_refused"
+            assert running.agent.answers() == {}
+            assert phone.id in {d.id for d in relay.hellos[-1].agents[0].devices}
+
+
+# Mail.
+
+
+def prompts(running):
+    return len(running.agent.received("session/prompt"))
+
+
+def mail_forgeries(stage):
+    """Prompts that a relay sends as p-0, p-1 and so on, each with its signature."""
+    prompt = {"sessionId": stage.session, "prompt": [{"type": "text", "text": "rm -rf /"}]}
+    message = {"method": "session/prompt", "params": prompt}
+    harmless = {"sessionId": stage.session, "prompt": [{"type": "text", "text": "hello"}]}
+    cancel = {"method": "session/cancel", "params": prompt}
+    then = now_ms() - 700_000
+
+    def kind(number, **other):
+        return {"mailId": f"p-{number}", "agent": stage.agent, "epoch": stage.epoch, **other}
+
+    phone = stage.phone
+    yield prompt, None
+    yield prompt, EVIL.mail(message, **kind(1))
+    yield prompt, EVIL.mail(message, **kind(2, device=phone.id))
+    yield prompt, phone.mail(message, **kind(99))
+    yield prompt, phone.mail(message, **kind(4, agent="another"))
+    yield prompt, phone.mail(message, **kind(5, epoch=stage.epoch - 1))
+    yield prompt, phone.mail(message, **kind(6, iat=then, exp=then + 600_000))
+    yield prompt, phone.mail({"method": "session/prompt", "params": harmless}, **kind(7))
+    yield prompt, phone.mail(cancel, **kind(8))
+
+
+async def test_no_forged_prompt_reaches_the_agent(stage):
+    """A37: a relay that cannot approve must not be able to prompt instead."""
+    before = prompts(stage.running)
+    for number, (params, signature) in enumerate(mail_forgeries(stage)):
+        mail_id = f"p-{number}"
+        stage.relay.send_mail("session/prompt", params, mail_id, signature=signature)
+        done = await stage.relay.outcome(mail_id)
+        assert done.error["data"]["reason"] in {"signature_required", "signature_refused"}, number
+    assert prompts(stage.running) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("session/new", {"cwd": "WORK", "mcpServers": []}),
+        ("session/cancel", {}),
+        ("session/set_mode", {"modeId": "plan"}),
+        ("session/set_config_option", {"configId": "model", "value": "x"}),
+    ],
+)
+async def test_every_kind_of_mail_needs_a_signature(stage, method, params):
+    said = {**params} if method == "session/new" else {"sessionId": stage.session, **params}
+    if method == "session/new":
+        said["cwd"] = str(stage.running.work)
+    stage.relay.send_mail(method, said, "m-1")
+    done = await stage.relay.outcome("m-1")
+    assert done.error["data"]["reason"] == "signature_required"
+    assert len(stage.relay.questions()) == 2
+
+
+async def test_a_signed_prompt_runs_once_however_often_it_comes(stage):
+    """A35: also when the memory of handled mail was flooded between."""
+    session = await stage.running.session()
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": "once"}]}
+    message = {"method": "session/prompt", "params": params}
+    jws = stage.phone.mail(message, mailId="p-1", agent=stage.agent, epoch=stage.epoch)
+    stage.relay.send_mail("session/prompt", params, "p-1", signature=jws)
+    await stage.relay.outcome("p-1")
+    ran = prompts(stage.running)
+    mailbox = stage.running.connector._mailbox
+    mailbox._ids.clear()
+    stage.relay.send_mail("session/prompt", params, "p-1", signature=jws)
+    await stage.relay.until(
+        lambda: (
+            sum(m == "uplink/mail_done" for m, p in stage.relay.told if p.get("mailId") == "p-1")
+            == 2
+        )
+    )
+    assert prompts(stage.running) == ran
+
+
+async def test_the_relay_cannot_end_the_need_for_signatures(stage):
+    """It may have a device forgotten, even the last one; what is unsigned stays refused."""
+    Devices(stage.running.state).forget(stage.phone.id, by_owner=False)
+    params, claims = stage.about(stage.question())
+    for signature in (None, stage.phone.decision(**claims)):
+        current = {**params, "id": stage.question()["id"]}
+        done = await stage.decide(current, signature)
+        assert done.error is not None
+    assert stage.running.agent.answers() == {}
+
+
+async def test_an_unreadable_list_of_devices_lets_nothing_through(stage):
+    (stage.running.state / "devices.json").write_text("[")
+    params, claims = stage.about(stage.question())
+    done = await stage.decide(params, stage.phone.decision(**claims))
+    assert done.error["data"]["reason"] == "signature_refused"
+    unsigned = await stage.decide({**params, "id": stage.question()["id"]}, None)
+    assert unsigned.error["data"]["reason"] == "signature_required"
+    assert stage.running.agent.answers() == {}
