@@ -19,7 +19,7 @@ from agent_side import lan
 
 UP = (sys.executable, "-m", "agent_side.cli", "up")
 WAIT_SECONDS = 40.0
-LINK = re.compile(r"(https?://\S+)/#signin=(\S+)")
+LINK = re.compile(r"(https?://\S+)/#signin=([^\s&]+)")
 
 
 def free_port():
@@ -222,6 +222,7 @@ async def test_lan_serves_tls_with_a_code_and_a_fingerprint_for_phones(up, tmp_p
         assert url == f"https://{address}:{running.port}"
         assert [line for line in running.lines if "█" in line]
         assert made.fingerprint in running.lines
+        assert "&pair=" in await running.until("#signin=")  # no device was ever paired here
 
 
 async def test_the_note_of_a_dead_one_does_not_mislead(up, tmp_path):
