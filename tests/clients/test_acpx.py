@@ -1,5 +1,7 @@
 """acpx, a command line client of other makers, at the editor's door."""
 
+import asyncio
+import fcntl
 import sys
 
 import pytest
@@ -36,7 +38,16 @@ async def test_acpx_keeps_a_session_over_several_processes(acpx, tmp_path):
         command = ("--approve-all", "--ttl", "1", "prompt", f"run touch {name}")
         code, messages = await acpx(agent, *command)
         assert code == 0
+        await is_free(tmp_path / "state")
         assert (tmp_path / name).exists()
         prompts = [m for m in messages if m.get("method") == "session/prompt"]
         sessions |= {prompt["params"]["sessionId"] for prompt in prompts}
     assert len(sessions) == 1
+
+
+async def is_free(state):
+    """Wait until the connector, which acpx keeps for a second, has let its folder go."""
+    async with asyncio.timeout(30):
+        for lock in state.rglob("lock"):
+            with lock.open() as file:
+                await asyncio.to_thread(fcntl.flock, file, fcntl.LOCK_EX)

@@ -73,7 +73,8 @@ async def test_a_second_connector_on_the_same_state_is_refused(stage):
     env = {**site.env, **await site.agent_env()}
     second = await Program.start(site.connect_command(at.name, at.agent), env)
     await second.said("in use by another connector")
-    assert await second.end() == 4
+    assert await second.process.wait() == 4
+    await second.end()
     alice = await at.enter()
     assert (await alice.agent(at.name))["attachment"]["state"] == "attached"
 
