@@ -7,6 +7,7 @@ import logging
 import random
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 from websockets.asyncio.client import connect
@@ -30,18 +31,20 @@ logger = logging.getLogger(__name__)
 
 
 class Backoff:
-    """Seconds before the next attempt: full jitter below a bound that doubles from half a second.
+    """Seconds before the next attempt: at random, at most as long again as the relay was away.
 
-    Never quite at once: what cuts one connection mostly cuts many, which must not come in step.
+    So who waits is back soon after it is, and as many as it lost come spread over that time. Never
+    quite at once: what cuts one connection mostly cuts many, which must not come in step.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with the shortest waits."""
-        self.reset()
+        self._clock = clock
+        self._away_since: float | None = None
 
     def reset(self) -> None:
         """Begin again with the shortest waits."""
-        self._ceiling = min(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS)
+        self._away_since = None
 
     def lived(self, seconds: float) -> None:
         """Begin again if a connection that was greeted has lived for a moment."""
@@ -53,12 +56,14 @@ class Backoff:
 
         Who is told to come later comes within as long again: all were told the same.
         """
-        delay = random.uniform(0, self._ceiling)
-        self._ceiling = min(self._ceiling * 2, LONGEST_DELAY_SECONDS)
         if told:
             self.reset()  # it is there, and says when it makes sense
             return told + random.uniform(0, max(1.0, told / 4))
-        return delay
+        now = self._clock()
+        if self._away_since is None:
+            self._away_since = now
+        away = max(FIRST_DELAY_SECONDS, now - self._away_since)
+        return random.uniform(0, min(away, LONGEST_DELAY_SECONDS))
 
 
 class Uplink:

@@ -558,24 +558,26 @@ async def test_what_the_relay_says_wrongly_breaks_one_connection_only(tmp_path):
         await relay.attached(3)
 
 
-def test_waits_grow_with_full_jitter_to_a_bound(monkeypatch):
+def test_waits_are_at_most_as_long_as_the_relay_was_away_and_no_longer_than_a_bound(monkeypatch):
     monkeypatch.setattr(uplink, "LONGEST_DELAY_SECONDS", 30.0)
     monkeypatch.setattr(uplink.random, "uniform", lambda _low, high: high)
-    backoff = Backoff()
-    assert [backoff.next() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    times = iter([100.0, 100.2, 101.0, 104.0, 128.0, 190.0, 200.0])
+    backoff = Backoff(lambda: next(times))
+    assert [backoff.next() for _ in range(6)] == [0.5, 0.5, 1, 4, 28, 30]
     backoff.reset()
     assert backoff.next() == 0.5
 
 
 def test_a_relay_that_greeted_and_lived_a_moment_is_tried_soon_again(monkeypatch):
     monkeypatch.setattr(uplink, "LONGEST_DELAY_SECONDS", 30.0)
-    backoff = Backoff()
-    for _ in range(6):
-        backoff.next()
+    monkeypatch.setattr(uplink.random, "uniform", lambda _low, high: high)
+    times = iter([100.0, 110.0, 120.0, 121.0])
+    backoff = Backoff(lambda: next(times))
+    assert [backoff.next(), backoff.next()] == [0.5, 10]
     backoff.lived(0.2)  # one that greets and breaks at once is no relay that works
-    assert backoff._ceiling == 30
+    assert backoff.next() == 20
     backoff.lived(1.5)
-    assert backoff.next() <= 0.5
+    assert backoff.next() == 0.5
 
 
 def test_a_full_relay_is_tried_after_what_it_says_but_not_in_step():

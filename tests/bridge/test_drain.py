@@ -5,6 +5,7 @@ import contextlib
 import json
 import urllib.error
 import urllib.request
+from bisect import bisect_left
 from collections import Counter
 
 import pytest
@@ -18,7 +19,8 @@ from agent_side.status import Status
 from agent_side.uplink import Uplink
 from bridge.protocol.uplink import AgentCard, ConnectorCard, Hello, MailPosition
 
-COUNT = 500
+COUNT = 200  # connectors; more would measure how fast this one process is
+RATE = 50  # a second
 
 
 @pytest.fixture
@@ -163,15 +165,22 @@ class Member:
 
 
 def peak_and_mean(times: list[float], seconds: float = 1.0) -> tuple[int, float]:
-    """Give the most in a slice of time and the mean of all slices, from the first to the last."""
-    slices = Counter(int((at - min(times)) / seconds) for at in times)
-    return max(slices.values()), len(times) / (max(slices) + 1)
+    """Give the most within a length of time, and the mean of it while the middle 90 % came.
+
+    The first and last few say when the relay was there and who waited longest, not how evenly
+    the others came.
+    """
+    times = sorted(times)
+    peak = max(bisect_left(times, at + seconds) - n for n, at in enumerate(times))
+    few = len(times) // 20
+    middle = times[few : len(times) - few]
+    return peak, len(middle) / max(1.0, (middle[-1] - middle[0]) / seconds)
 
 
-async def test_five_hundred_connectors_come_back_one_after_the_other(tmp_path, redis_url, figure):
-    """F04."""
+async def test_connectors_come_back_one_after_the_other(tmp_path, redis_url, figure):
+    """F04: the most in any second is at most three times the mean of the middle 90 %."""
     relay = RelayProcess(tmp_path / "relay", redis_url)
-    relay.settings["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = "100"
+    relay.settings["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = str(RATE)
     async with relay:
         crowd = Crowd(relay, COUNT)
         running = [asyncio.create_task(one.run()) for one in crowd.uplinks]
