@@ -162,6 +162,9 @@ class Play:
     async def take_over(self, relay: int) -> None:
         """Have a newer process go on from what is on disk; the older one is shut out."""
         old = self.life
+        await self.ground.mend()
+        old.cable.mend()
+        await until(lambda: old.attached)  # one that never was may claim above the newer one
         old.cable.cut()
         await until(lambda: not old.attached)
         image = old.running.crash_image(self.folder / f"image-{len(self.lives)}")
