@@ -58,6 +58,8 @@ class Mailbox:
                 file.write(_line(_Line(mail=mail)))
                 if mail_id in self.handed:
                     file.write(_line(_Line(handed=mail_id)))
+            for done in self._outcomes.values():
+                file.write(_line(_Line(done=done)))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._path)
@@ -95,20 +97,23 @@ class Mailbox:
 
     def finish(self, done: MailDone) -> None:
         """Keep what became of a mail."""
-        self.pending.pop(done.mail_id, None)
-        self.handed.discard(done.mail_id)
-        self._outcomes[done.mail_id] = done
-        if len(self._outcomes) > OUTCOMES_KEPT:
-            del self._outcomes[next(iter(self._outcomes))]
-        self._write(_Line(done=MailDone(done.mail_id)), sync=False)
+        self._finished(done)
+        self._write(_Line(done=done), sync=False)
 
     def outcome(self, mail_id: str) -> MailDone | None:
-        """Give what became of a mail in this process, while it is remembered."""
+        """Give what became of a mail, while it is remembered."""
         return self._outcomes.get(mail_id)
 
     def outcomes(self) -> list[MailDone]:
         """Give all outcomes that are remembered."""
         return list(self._outcomes.values())
+
+    def _finished(self, done: MailDone) -> None:
+        self.pending.pop(done.mail_id, None)
+        self.handed.discard(done.mail_id)
+        self._outcomes[done.mail_id] = done
+        if len(self._outcomes) > OUTCOMES_KEPT:
+            del self._outcomes[next(iter(self._outcomes))]
 
     def _remember(self, mail_id: str) -> None:
         self._ids[mail_id] = None
@@ -147,8 +152,7 @@ class Mailbox:
         if line.handed is not None:
             self.handed.add(line.handed)
         if line.done is not None:
-            self.pending.pop(line.done.mail_id, None)
-            self.handed.discard(line.done.mail_id)
+            self._finished(line.done)
 
 
 def _line(line: _Line) -> bytes:

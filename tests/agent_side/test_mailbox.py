@@ -55,13 +55,19 @@ def test_the_next_process_knows_what_was_taken_and_what_was_handed(another):
     assert not again.take(mail(3))
 
 
-def test_outcomes_are_remembered_in_this_process(another):
+def test_outcomes_are_remembered_over_restarts(another):
+    """B08: who sends again what was done before a restart still gets its answer."""
     box = another()
     box.take(mail(1))
     done = MailDone("m1", {"stopReason": "end_turn"})
     box.finish(done)
     assert box.outcome("m1") == done
     assert box.outcomes() == [done]
+    for _ in range(2):
+        box.close()
+        box = another()
+        assert box.outcomes() == [done]
+        assert not box.pending
 
 
 def test_the_oldest_of_very_many_ids_is_forgotten(another):
