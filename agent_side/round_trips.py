@@ -150,7 +150,7 @@ class RoundTrips:
         for question in list(self.open.values()):
             if question.request_id == request_id:
                 self._agent.fail(request_id, RequestCancelled("cancelled by the agent"))
-                self._close(question, Result.VOID, Reason.CANCELLED)
+                self._end(question, Resolved(question.id, Result.VOID, Reason.CANCELLED))
 
     def close_session(self, session_id: str, reason: Reason, by: Origin | None = None) -> None:
         """End all questions of a session for one reason."""

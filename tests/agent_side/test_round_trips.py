@@ -116,7 +116,11 @@ async def test_a_question_that_the_agent_takes_back_ends_as_cancelled(tmp_path):
         running.prompt(session)
         await running.until(lambda: len(running.door.asked) == 2)
         assert [r["reason"] for r in resolved(running, session)] == ["cancelled"]
-        assert len(running.connector.questions) == 1
+        [second] = running.connector.questions
+        running.connector.answer(second, {"optionId": "yes"}, ANNA)
+        await running.until(lambda: 1 in running.agent.answers())
+        told = [m["id"] for m in running.agent.lines("in") if "method" not in m]
+        assert told == [0, 1], "a question is answered once"
 
 
 async def test_a_question_nobody_could_answer_is_refused_to_the_agent(tmp_path):

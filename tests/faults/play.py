@@ -168,6 +168,8 @@ class Play:
         old.cable.cut()
         await until(lambda: not old.attached)
         image = old.running.crash_image(self.folder / f"image-{len(self.lives)}")
+        # From here on it is as good as dead, but for its uplink, and begins nothing more.
+        old.running.connector._host._turns[self.session]._waiting.clear()
         await self._live(image, relay)
         await self.ground.mend()
         await until(lambda: self.life.attached)
