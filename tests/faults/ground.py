@@ -54,7 +54,8 @@ class Ground:
     # Faults.
 
     async def kill_relay(self, which: int) -> None:
-        await self.relays[which].relay.kill()
+        if self.relays[which].relay.process.returncode is None:
+            await self.relays[which].relay.kill()
 
     async def end_relay(self, which: int) -> None:
         """End it as an upgrade does: its sockets are closed in order."""
