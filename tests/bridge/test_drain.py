@@ -19,7 +19,7 @@ from agent_side.status import Status
 from agent_side.uplink import Uplink
 from bridge.protocol.uplink import AgentCard, ConnectorCard, Hello, MailPosition
 
-COUNT = 200  # connectors; more would measure how fast this one process is
+COUNT = 300  # connectors; more would measure how fast this one process is
 RATE = 50  # a second
 
 
@@ -164,23 +164,24 @@ class Member:
         raise AssertionError(params)
 
 
-def peak_and_mean(times: list[float], seconds: float = 1.0) -> tuple[int, float]:
-    """Give the most within a length of time, and the mean of it while the middle 90 % came.
+def peak_and_mean(times: list[float]) -> tuple[int, float]:
+    """Give the most in a tenth of the time, and the mean of a tenth while the middle 90 % came.
 
-    The first and last few say when the relay was there and who waited longest, not how evenly
-    the others came.
+    The first and last few say when the relay was there and who waited longest, not how evenly the
+    others came; and on a slow machine a second is short for so few. A tenth is at least a second.
     """
     times = sorted(times)
-    peak = max(bisect_left(times, at + seconds) - n for n, at in enumerate(times))
     few = len(times) // 20
     middle = times[few : len(times) - few]
-    return peak, len(middle) / max(1.0, (middle[-1] - middle[0]) / seconds)
+    took = middle[-1] - middle[0]
+    tenth = max(1.0, took / 10)
+    peak = max(bisect_left(times, at + tenth) - n for n, at in enumerate(times))
+    return peak, len(middle) * tenth / max(tenth, took)
 
 
 async def test_connectors_come_back_one_after_the_other(tmp_path, redis_url, figure):
-    """F04: the most in any second is at most three times the mean of the middle 90 %."""
+    """F04: the most in any tenth of the time is at most three times the mean."""
     relay = RelayProcess(tmp_path / "relay", redis_url)
-    relay.settings["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = str(RATE)
     async with relay:
         crowd = Crowd(relay, COUNT)
         running = [asyncio.create_task(one.run()) for one in crowd.uplinks]
@@ -189,6 +190,7 @@ async def test_connectors_come_back_one_after_the_other(tmp_path, redis_url, fig
                 await crowd.all_are_there(0)
                 before = len(crowd.greeted)
                 await relay.ends()
+                relay.settings["BRIDGE_MAX_NEW_SOCKETS_PER_SECOND"] = str(RATE)
                 await relay.start()
                 times = await crowd.all_are_there(before)
         finally:
@@ -198,6 +200,6 @@ async def test_connectors_come_back_one_after_the_other(tmp_path, redis_url, fig
     peak, mean = peak_and_mean(times)
     figure(
         f"F04: {len(times)} of {COUNT} back within {max(times) - min(times):.1f} s; at most "
-        f"{peak} in a second, {peak / mean:.1f} times the mean"
+        f"{peak} in a tenth of it, {peak / mean:.1f} times the mean"
     )
     assert peak <= 3 * mean
