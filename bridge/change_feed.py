@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +15,7 @@ from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 
 OPEN_SECONDS = 3.0  # to register the watch
+TOLD_MS = 600_000  # longer than a lost reply may be repeated
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,13 @@ class ChangeFeed:
             self._stop(feed, place)
             raise
         return partial(self._stop, feed, place)
+
+    async def tell(self, tenant: str, change: Change) -> None:
+        """Tell every process that listens of what no record shows; raises StoreUnavailable."""
+        stream = keys.changes(tenant)
+        names = [keys.told(tenant, secrets.token_hex(12)), stream, keys.watch(stream)]
+        nodes = await self._store.run("notify", names, [changes.notice(change), TOLD_MS])
+        await self._inbox.wake(nodes, stream)
 
     def _stop(self, feed: _Tenant, place: object) -> None:
         feed.listeners.pop(place, None)

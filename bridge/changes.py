@@ -16,7 +16,7 @@ from bridge.protocol.entry import Origin
 class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One notice."""
 
-    kind: Literal["session", "agent", "roundTrip", "mail", "presence", "device", "pairing"]
+    kind: Literal["session", "agent", "roundTrip", "mail", "presence", "device", "pairing", "login"]
     id: str
     at: int = 0  # Unix milliseconds
     session_id: str | None = None
@@ -26,7 +26,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     answer: dict[str, Any] | None = None
     result: str | None = None
     reason: str | None = None
-    logins: list[str] = []  # of a device that was revoked
+    logins: list[str] = []  # that ended: signed out, or of a device that was revoked
 
 
 _decode = msgspec.json.Decoder(Change).decode

@@ -79,7 +79,7 @@ class Identities:
         return len(watchers)
 
     def heed(self, change: Change) -> None:
-        """End what lives from the logins of a device that was revoked."""
+        """End what lives from logins that ended at any process, by a sign-out or with a device."""
         for token_id in change.logins:
             self.closed(token_id)
 

@@ -55,6 +55,7 @@ _KEY = re.compile(
     r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence"
     r"|devices|guesses)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
+    r"|told"
     r"|device|pairing)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
@@ -157,6 +158,11 @@ def seals(tenant: str) -> str:
 def audited(tenant: str, record_id: str) -> str:
     """Name the memory of an audit record that was written."""
     return _named(tenant, "audited", record_id, "record id")
+
+
+def told(tenant: str, notice_id: str) -> str:
+    """Name the memory of a notice that was written."""
+    return _named(tenant, "told", notice_id, "notice id")
 
 
 # Agents and their mail.

@@ -6,6 +6,7 @@ import re
 
 from fastapi import APIRouter, Request, Response
 
+from bridge.changes import Change
 from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.identity import (
@@ -102,8 +103,11 @@ async def ticket(relay: TheRelay, request: Request, viewer: Viewer) -> shapes.Ti
 
 async def _end_login(relay: Relay, request: Request, secret: str) -> None:
     identity = await relay.logins.find(secret)
-    relay.identities.closed(await relay.logins.end(secret))
+    token_id = await relay.logins.end(secret)
+    relay.identities.closed(token_id)
     if identity is not None:
+        ended = Change("login", identity.subject, state="ended", logins=[token_id])
+        await relay.changes.tell(identity.tenant, ended)
         await relay.audit.write(
             identity.tenant, "sign_out", identity.origin, **{"from": address_of(request)}
         )

@@ -49,7 +49,7 @@ async def test_everything_that_changes_is_noticed_once(store, writer):
     await writer.agents.close(writer.claim, Reason.SAID_GOODBYE)
 
     assert await noticed(store) == [
-        ("agent", "a1", None),
+        ("agent", "a1", "claimed"),
         ("roundTrip", "rt-1", "open"),
         ("session", "s1", None),
         ("session", "s1", "running"),

@@ -11,6 +11,8 @@ import pytest
 from bridge import keys
 from bridge import redis as redis_module
 from bridge.audit import Audit
+from bridge.change_feed import ChangeFeed
+from bridge.changes import Change
 from bridge.devices import Devices
 from bridge.inbox import Inbox
 from bridge.login import Logins
@@ -198,6 +200,7 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         devices = Devices(store, writer.inbox, writer.agents, Logins(store), audit)
         await devices.paired("acme", DeviceCard("dev-1", "", "pixel", "alice"), "login-1")
         await writer.inbox.follow("acme", keys.log("acme", "s1"), "0-0", print).ready()
+        await ChangeFeed(store, writer.inbox).tell("acme", Change("login", "alice"))
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py
     assert {name for name, *_ in runs} == set(SCRIPTS) - elsewhere

@@ -75,6 +75,31 @@ async def test_signing_out_closes_the_pages_socket(process):
     assert closed.value.rcvd.code == 4401
 
 
+async def test_signing_out_closes_the_pages_sockets_at_other_relay_processes(
+    process, redis_server, figure
+):
+    async with serving(redis_server) as another, process.signed_in() as browser:
+        cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        async with (
+            connect(
+                url(another), additional_headers={"Cookie": cookie}, origin=another.url
+            ) as socket,
+            ClientPeer(another) as other_person,
+        ):
+            await hello(socket)
+            await other_person.initialize()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            assert (await browser.post("/api/sign-out")).status_code == 204
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.recv()
+            took = loop.time() - began
+            await other_person.call("session/list")
+    figure(f"a sign-out closed a socket of another relay process after {took * 1000:.0f} ms")
+    assert closed.value.rcvd.code == 4401
+    assert took < 1
+
+
 async def test_a_ticket_gets_in_once(process):
     async with process.signed_in() as browser:
         ticket = (await browser.post("/api/ticket")).json()["ticket"]
