@@ -24,22 +24,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(FULL_SECONDS))
 
 
+def rows_of(reporter: pytest.TerminalReporter, *kinds: str) -> list[dict]:
+    reports = [report for kind in kinds for report in reporter.getreports(kind)]
+    texts = {text for r in reports for name, text in r.user_properties if name == "row"}
+    return [json.loads(text) for text in texts]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)]
-    found = {text for r in reports for name, text in r.user_properties if name == "row"}
-    if not found:
-        return
-    lines = table([json.loads(text) for text in found])
-    terminalreporter.section("faults")
-    for line in lines:
-        terminalreporter.write_line(line)
-    partial = [
-        *terminalreporter.getreports("failed"),
-        *terminalreporter.stats.get("deselected", ()),
-    ]
-    if is_full(terminalreporter.config) and not partial:
-        kept = DOCUMENT.read_text().partition(BEGIN)[0]
-        DOCUMENT.write_text(kept + BEGIN + "\n" + "\n".join(lines) + "\n")
+    if found := rows_of(terminalreporter, "passed", "failed"):
+        terminalreporter.section("faults")
+        for line in table(found):
+            terminalreporter.write_line(line)
+    passed = rows_of(terminalreporter, "passed")
+    if passed and is_full(terminalreporter.config):
+        whole = not terminalreporter.getreports("failed") and not terminalreporter.stats.get(
+            "deselected"
+        )
+        write(table(passed), anew=whole)
+
+
+def write(lines: list[str], *, anew: bool) -> None:
+    """Put rows into the document; what passed before stays unless all of it was run."""
+    intro, _, before = DOCUMENT.read_text().partition(BEGIN)
+    head, rows = lines[:2], [] if anew else before.split("\n")[3:]
+    by_name = {tuple(row.split(" | ", 2)[:2]): row for row in [*rows, *lines[2:]] if row}
+    table_ = "\n".join([*head, *(by_name[name] for name in sorted(by_name))])
+    DOCUMENT.write_text(f"{intro}{BEGIN}\n{table_}\n")
 
 
 @pytest.fixture(scope="session")

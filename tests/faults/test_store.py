@@ -232,6 +232,7 @@ async def test_a_failover_to_a_replica_that_was_cut_off(house, row, own_redises,
     async with Cable(f"tcp://127.0.0.1:{master.port}") as link:
         replica = await asyncio.to_thread(own_redises.following, link.port)
         async with house(2, master, BRIDGE_REDIS_WAIT_REPLICAS=str(replicas)) as at:
+            await at.write_once()  # a WAIT has a connection of its own, which is kept
             outage = Outage(at, length(3, 10), 4)
             await outage.begin()
             link.cut()
