@@ -45,8 +45,8 @@ class NoInbox:
     async def ready(self) -> None:
         return
 
-    def advance(self, stream_id: str) -> None:
-        del stream_id
+    def advance(self, place: tuple[int, int]) -> None:
+        del place
 
     def stop(self) -> None:
         return

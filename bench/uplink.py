@@ -72,37 +72,37 @@ def fill(
     store, wanted = Redis.from_url(url), script("append")
     store.hset(keys.claim(TENANT, AGENT), mapping={"epoch": epoch, "writer": "bench-writer"})
     names = _names(session)
-    fixed = [session, AGENT, epoch, "bench-writer", keep, 1 << 40, 86_400_000, 86_400_000, "{}"]
+    fixed = [keep, 1 << 40, 86_400_000, 86_400_000, session, AGENT, epoch, "bench-writer", "{}"]
     sha = store.script_load(wanted.text)
     began = time.perf_counter()
     for start in range(0, len(texts), batch):
-        arguments: list[Any] = list(fixed)
-        for seq, text in enumerate(texts[start : start + batch], start + 1):
+        taken = texts[start : start + batch]
+        arguments: list[Any] = [*fixed, len(taken), 0]
+        for seq, text in enumerate(taken, start + 1):
             arguments += (epoch, seq, "", text, "")
         reply: Any = store.evalsha(sha, len(names), *names, *arguments)
-        assert reply[0] == b"ok", reply
+        assert reply[1][0][0] == b"ok", reply
     seconds = time.perf_counter() - began
     store.close()
     return seconds
 
 
 def _names(session: str) -> list[str]:
-    log = keys.log(TENANT, session)
-    changes = keys.changes(TENANT)
+    log, changes = keys.log(TENANT, session), keys.changes(TENANT)
     return [
+        keys.open_round_trips(TENANT),
+        keys.closed_round_trips(TENANT),
+        keys.sessions(TENANT),
+        changes,
+        keys.watch(changes),
+        keys.audit(TENANT),
         log,
         keys.meta(TENANT, session),
         keys.chunks(TENANT, session),
         keys.asked(TENANT, session),
         keys.watch(log),
         keys.claim(TENANT, AGENT),
-        keys.open_round_trips(TENANT),
-        keys.closed_round_trips(TENANT),
-        keys.sessions(TENANT),
         keys.sessions_of(TENANT, AGENT),
-        changes,
-        keys.watch(changes),
-        keys.audit(TENANT),
     ]
 
 

@@ -76,7 +76,8 @@ class Hub:
         """Ask questions that are stored now; ``last`` is how far the log is stored."""
         channel = self._channels.get((tenant, session_id))
         if channel is not None:
-            channel.ask(questions)
+            if questions:
+                channel.ask(questions)
             channel.forget_up_to(last or (questions[-1].cursor if questions else START))
 
     def drop(self, channel: Channel) -> None:
@@ -205,12 +206,11 @@ class Channel:
         if rest:
             self._keep_ahead(rest)
         if self.last != before:
-            followed.advance(self.last.stream_id)
+            followed.advance(self.last)
 
     def ask(self, questions: list[Item]) -> None:
         """Ask every subscriber that has its history."""
-        if questions:
-            self._tell(lambda subscriber: subscriber.ask(questions))
+        self._tell(lambda subscriber: subscriber.ask(questions))
 
     def _on_entries(self, entries: list[tuple[str, dict[bytes, bytes]]]) -> None:
         """Take what the log has, in its order."""
@@ -225,7 +225,10 @@ class Channel:
         self._advance(items, live=False)
         if items:
             self.forget_up_to(items[-1].cursor)
-        self.ask([i for i in items if i.cursor > before and i.envelope.method in entry.QUESTIONS])
+        fresh = [item for item in items if item.cursor > before]
+        questions = [item for item in fresh if item.envelope.method in entry.QUESTIONS]
+        if questions:
+            self.ask(questions)
         self._advance_ahead()
 
     def _advance(self, items: list[Item], *, live: bool) -> list[Item]:

@@ -66,9 +66,9 @@ class Followed:
         """The same, for comparing."""
         return self._place
 
-    def advance(self, stream_id: str) -> None:
+    def advance(self, place: tuple[int, int]) -> None:
         """Skip what was delivered otherwise; never goes back."""
-        self._place = max(self._place, _place(stream_id))
+        self._place = max(self._place, place)
 
     def stop(self) -> None:
         """Follow no longer."""
@@ -134,9 +134,8 @@ class Inbox:
         self._to_register.set()
         return followed
 
-    def is_behind(self, stream: str, stream_id: str) -> bool:
+    def is_behind(self, stream: str, place: tuple[int, int]) -> bool:
         """Whether a follower of this process has not had that entry of a stream yet."""
-        place = _place(stream_id)
         return any(followed.place < place for followed in self._followers.get(stream, ()))
 
     def _leave(self, followed: Followed) -> None:

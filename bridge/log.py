@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from redis.exceptions import (
     AskError,
@@ -29,20 +27,28 @@ from redis.exceptions import (
 )
 
 from bridge import keys
-from bridge.agents import DEFAULT_AGE_SECONDS, Claim, agent_life_ms
-from bridge.changes import Change, notice
+from bridge.agents import Claim
+from bridge.append import (
+    CALL_BYTES,
+    CALL_ENTRIES,
+    Appended,
+    Batch,
+    Entry,
+    LogLimits,
+    arguments_of,
+    calls_of,
+    session_names,
+)
 from bridge.cluster import is_lost
-from bridge.effects import NO_EFFECT, Effect, effect_of
 from bridge.inbox import Inbox
 from bridge.outage import Outage
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Envelope
 from bridge.protocol.errors import StoreUnavailable
-from bridge.redis import Argument, Script, Store, script
+from bridge.redis import Script, Store, script
 
-BATCH_ENTRIES = 256  # in one script call: Redis serves nobody else meanwhile
-BATCH_BYTES = 4 << 20
-NAMED_SESSIONS = 4096  # whose names are at hand; building them costs more than sending them
+__all__ = ["Appended", "Log", "LogLimits"]
+
 FLUSH_ENTRIES = 4096  # over all sessions: one read timeout covers the whole reply
 FLUSH_BYTES = 8 << 20
 WATCHERS_KEPT = 10_000  # logs whose other nodes are remembered
@@ -60,70 +66,28 @@ _TRANSIENT = (
 )
 _TRANSIENT_WORDS = ("BUSY", "MISCONF", "NOREPLICAS", "UNKILLABLE")
 
-State: TypeAlias = Literal["ok", "gap", "fenced", "foreign", "failed"]
-
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LogLimits:
-    """How much of each session is kept."""
-
-    entries: int = 20_000
-    bytes: int = 32 << 20
-    age_seconds: int = DEFAULT_AGE_SECONDS
-
-
-class Appended(NamedTuple):
-    """What became of a batch.
-
-    ``ok``: stored, or there already. ``gap``: an entry is missing, send again from the cursor.
-    ``fenced``: the claim is another's. ``foreign``: the session is another agent's. ``failed``:
-    Redis refuses it for good.
-    """
-
-    state: State
-    cursor: Cursor  # the last entry that is stored
-
-
-class _Entry(NamedTuple):
-    cursor: Cursor
-    prev: str  # stream id, '' if none is named
-    payload: bytes
-    effect: Effect
-
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
-        return (self.cursor.epoch, self.cursor.seq, self.prev, self.payload, self.effect.text)
 
 
 class _Pending(NamedTuple):
     claim: Claim
-    entries: list[_Entry]
+    entries: list[Entry]
     on_stored: Callable[[Appended], None]
-
-
-class _Batch(NamedTuple):
-    """What one script call takes of one session."""
-
-    claim: Claim
-    session: str
-    entries: list[_Entry]
-    told: list[Callable[[Appended], None]]
 
 
 class Log:
     """The logs of all sessions."""
 
-    def __init__(self, store: Store, inbox: Inbox, limits: LogLimits = LogLimits()) -> None:
+    def __init__(self, store: Store, inbox: Inbox, limits: LogLimits | None = None) -> None:
         """Write through ``store`` and wake through ``inbox``; ``run`` does the writing."""
         self._store = store
         self._inbox = inbox
-        self._limits = limits
+        self._limits = limits or LogLimits()
         self._queued: dict[tuple[str, str], deque[_Pending]] = {}
         self._wanted = asyncio.Event()
+        self._is_called = False  # in this turn of the loop
         self._watchers: dict[str, list[str]] = {}  # other nodes by log, as of its last append
-        self._again: deque[_Batch] = deque()  # not taken yet, before anything queued
+        self._again: deque[Batch] = deque()  # not taken yet, before anything queued
 
     # Writing.
 
@@ -131,16 +95,18 @@ class Log:
         self,
         claim: Claim,
         session_id: str,
-        entries: list[tuple[Cursor, bytes, Envelope | None]],
+        entries: Sequence[tuple[Cursor, bytes, Envelope | None]],
         on_stored: Callable[[Appended], None],
     ) -> None:
         """Queue entries; raises InvalidParams when an id in them cannot be one."""
-        keys.check_id(session_id, "session id")
-        prepared = [_prepare(claim, session_id, *each) for each in entries]
+        session_names(claim.tenant, session_id, claim.agent)  # they can be made
+        prepared = [Entry.of(claim, session_id, *each) for each in entries]
         waiting = self._queued.setdefault((claim.tenant, session_id), deque())
         waiting.append(_Pending(claim, prepared, on_stored))
-        # Behind what this turn of the loop sends: people see an entry before it is stored.
-        asyncio.get_running_loop().call_soon(self._wanted.set)
+        if not self._is_called:
+            # Behind what this turn of the loop sends: people see an entry before it is stored.
+            self._is_called = True
+            asyncio.get_running_loop().call_soon(self._call)
 
     async def run(self) -> NoReturn:
         """Write what is queued until cancelled."""
@@ -162,7 +128,11 @@ class Log:
             else:
                 outage.over()
 
-    def _take(self) -> list[_Batch]:
+    def _call(self) -> None:
+        self._is_called = False
+        self._wanted.set()
+
+    def _take(self) -> list[Batch]:
         """Take the next batches off the queues: at most one of a session, refused ones first."""
         batches = list(self._again)
         self._again.clear()
@@ -176,24 +146,23 @@ class Log:
             batch = self._take_of(place)
             batches.append(batch)
             entries += len(batch.entries)
-            size += sum(len(each.payload) for each in batch.entries)
+            size += batch.size
         return batches
 
-    def _take_of(self, place: tuple[str, str]) -> _Batch:
+    def _take_of(self, place: tuple[str, str]) -> Batch:
         """Take one session's next batch; what is left goes behind the other sessions."""
         waiting = self._queued.pop(place)
         claim = waiting[0].claim
-        batch = _Batch(claim, place[1], [], [])
-        size = 0
+        batch = Batch(claim, place[1])
         while waiting and waiting[0].claim == claim:
             pending = waiting.popleft()
-            count = _fitting(pending.entries, BATCH_ENTRIES - len(batch.entries), size)
+            count = _fitting(pending.entries, CALL_ENTRIES - len(batch.entries), batch.size)
             if not count and pending.entries and batch.entries:
                 waiting.appendleft(pending)
                 break
             count = max(count, 1)
             batch.entries.extend(pending.entries[:count])
-            size += sum(len(each.payload) for each in pending.entries[:count])
+            batch.size += sum([len(each.payload) for each in pending.entries[:count]])
             if pending.on_stored not in batch.told:
                 batch.told.append(pending.on_stored)
             if count < len(pending.entries):
@@ -203,7 +172,7 @@ class Log:
             self._queued[place] = waiting
         return batch
 
-    async def _flush(self, batches: list[_Batch]) -> Exception | None:
+    async def _flush(self, batches: list[Batch]) -> Exception | None:
         """Store the batches and tell; give the error of those that have to be sent again."""
         expected = self._expected_wakes(batches)
         if expected:
@@ -213,21 +182,20 @@ class Log:
             replies = await self._send(batches)
         wakes: defaultdict[str, list[str]] = defaultdict(list)
         refused: Exception | None = None
-        for batch, reply in zip(batches, replies, strict=True):
-            if isinstance(reply, Exception) and _is_transient(reply):
-                self._again.append(batch)
+        for call, reply in replies:
+            if not isinstance(reply, Exception):
+                self._note(call, reply, wakes)
+            elif _is_transient(reply):
+                self._again.extend(call)
                 refused = reply
-                continue
-            appended = _appended(batch, reply)
-            _tell(batch, appended)
-            if appended.state != "failed":
-                self._note_wakes(wakes, batch, appended.cursor, reply[3], reply[4])
+            else:
+                _fail(call, reply)
         for node in wakes.keys() & expected.keys():
             wakes[node] = [stream for stream in wakes[node] if stream not in expected[node]]
         await self._inbox.wake_all({node: streams for node, streams in wakes.items() if streams})
         return refused
 
-    def _expected_wakes(self, batches: list[_Batch]) -> dict[str, list[str]]:
+    def _expected_wakes(self, batches: list[Batch]) -> dict[str, list[str]]:
         """Give the nodes that watched at the last append, where the wake arrives after this one.
 
         In a Cluster the two take different ways; with replicas the append takes a way of its own.
@@ -235,74 +203,62 @@ class Log:
         expected: defaultdict[str, list[str]] = defaultdict(list)
         if self._watchers and self._store.form != "cluster" and not self._store.replicas:
             for batch in batches:
-                stream = keys.log(batch.claim.tenant, batch.session)
+                stream = batch.log
                 for node in self._watchers.get(stream, ()):
                     expected[node].append(stream)
         return expected
 
-    def _note_wakes(
-        self,
-        wakes: defaultdict[str, list[str]],
-        batch: _Batch,
-        cursor: Cursor,
-        log_nodes: list[bytes],
-        changes_nodes: list[bytes],
-    ) -> None:
-        stream = keys.log(batch.claim.tenant, batch.session)
-        self._note_watchers(stream, log_nodes)
-        for node in log_nodes:
-            name = node.decode()
-            # Here the entries were mostly shown when they came, before they were stored.
-            if name != self._inbox.node or self._inbox.is_behind(stream, cursor.stream_id):
-                wakes[name].append(stream)
+    def _note(self, call: list[Batch], reply: Any, wakes: defaultdict[str, list[str]]) -> None:
+        """Tell what became of a call's batches, and note whom to wake."""
+        changes_nodes, found = reply
         for node in changes_nodes:
-            wakes[node.decode()].append(keys.changes(batch.claim.tenant))
+            wakes[node.decode()].append(keys.changes(call[0].claim.tenant))
+        for batch, (state, epoch, seq, nodes) in zip(call, found, strict=True):
+            cursor = Cursor(int(epoch), int(seq))
+            _tell(batch, Appended(state.decode(), cursor))
+            here, others = self._inbox.node, [node.decode() for node in nodes]
+            if here in others:
+                others.remove(here)
+                # The entries were mostly shown here when they came, before they were stored.
+                if self._inbox.is_behind(batch.log, cursor):
+                    wakes[here].append(batch.log)
+            self._note_watchers(batch.log, others)
+            for name in others:
+                wakes[name].append(batch.log)
 
-    def _note_watchers(self, stream: str, nodes: list[bytes]) -> None:
+    def _note_watchers(self, stream: str, others: list[str]) -> None:
         self._watchers.pop(stream, None)
-        others = [name for node in nodes if (name := node.decode()) != self._inbox.node]
         if others and len(self._watchers) < WATCHERS_KEPT:
             self._watchers[stream] = others
 
-    async def _send(self, batches: list[_Batch]) -> list[Any]:
-        wanted = script("append")
+    async def _send(self, batches: list[Batch]) -> list[tuple[list[Batch], Any]]:
+        """Send the batches; gives each call's reply, or the error of Redis."""
         async with self._store.operation():
-            replies = await self._pipeline(wanted, batches)
-            if any(isinstance(reply, NoScriptError) for reply in replies):
-                # Redis has restarted. What other calls did already is skipped the second time;
-                # the nodes that were woken look again within a second.
-                await self._store.commands.script_load(wanted.text)
-                replies = await self._pipeline(wanted, batches)
+            replies = await self._pipeline(calls_of(batches))
+            # One of them may be what Redis refuses: each is tried alone.
+            refused = [reply for reply in replies if len(reply[0]) > 1 and _is_final(reply[1])]
+            alone = [[batch] for call, _ in refused for batch in call]
+            if alone:
+                kept = [reply for reply in replies if reply not in refused]
+                replies = kept + await self._pipeline(alone)
         return replies
 
-    async def _pipeline(self, wanted: Script, batches: list[_Batch]) -> list[Any]:
-        pipe = self._store.commands.pipeline(transaction=False)
-        logs: list[str] = []
-        for batch in batches:
-            names, arguments = self._call(batch)
-            logs.append(names[0])
-            pipe.execute_command("EVALSHA", wanted.sha, len(names), *names, *arguments)
-        return await self._store.execute(pipe, logs)
+    async def _pipeline(self, calls: list[list[Batch]]) -> list[tuple[list[Batch], Any]]:
+        wanted = script("append")
+        replies = await self._evaluate(wanted, calls)
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            # Redis has restarted. What other calls did already is skipped the second time;
+            # the nodes that were woken look again within a second.
+            await self._store.commands.script_load(wanted.text)
+            replies = await self._evaluate(wanted, calls)
+        return list(zip(calls, replies, strict=True))
 
-    def _call(self, batch: _Batch) -> tuple[list[str], list[Argument]]:
-        claim, session, limits = batch.claim, batch.session, self._limits
-        tenant = claim.tenant
-        names = [*_names(tenant, session, claim.agent)]
-        names += [keys.round_trip(tenant, e.effect.about) for e in batch.entries if e.effect.text]
-        arguments: list[Argument] = [
-            session,
-            claim.agent,
-            claim.epoch,
-            claim.writer,
-            limits.entries,
-            limits.bytes,
-            limits.age_seconds * 1000,
-            agent_life_ms(limits.age_seconds),
-            notice(Change("session", session, agent=claim.agent)),
-        ]
-        for each in batch.entries:
-            arguments += each.arguments
-        return names, arguments
+    async def _evaluate(self, wanted: Script, calls: list[list[Batch]]) -> list[Any]:
+        pipe = self._store.commands.pipeline(transaction=False)
+        for call in calls:
+            names, arguments = arguments_of(call, self._limits)
+            pipe.execute_command("EVALSHA", wanted.sha, len(names), *names, *arguments)
+        return await self._store.execute(pipe, [call[0].log for call in calls])
 
     # Reading.
 
@@ -340,43 +296,12 @@ class Log:
         return Cursor.from_stream_id(found[0][0]) if found else None
 
 
-@lru_cache(maxsize=NAMED_SESSIONS)
-def _names(tenant: str, session: str, agent: str) -> tuple[str, ...]:
-    """Give the names of all that an append of a session touches, but for its questions."""
-    log, changes = keys.log(tenant, session), keys.changes(tenant)
-    return (
-        log,
-        keys.meta(tenant, session),
-        keys.chunks(tenant, session),
-        keys.asked(tenant, session),
-        keys.watch(log),
-        keys.claim(tenant, agent),
-        keys.open_round_trips(tenant),
-        keys.closed_round_trips(tenant),
-        keys.sessions(tenant),
-        keys.sessions_of(tenant, agent),
-        changes,
-        keys.watch(changes),
-        keys.audit(tenant),
-    )
-
-
-def _prepare(
-    claim: Claim, session: str, cursor: Cursor, payload: bytes, envelope: Envelope | None
-) -> _Entry:
-    if envelope is None:
-        return _Entry(cursor, "", payload, NO_EFFECT)
-    prev = envelope.meta.prev
-    before = "" if prev is None else Cursor.parse(prev).stream_id
-    return _Entry(cursor, before, payload, effect_of(claim, session, payload, envelope))
-
-
-def _fitting(entries: list[_Entry], room: int, size: int) -> int:
+def _fitting(entries: list[Entry], room: int, size: int) -> int:
     """Count the first entries that still fit into a batch."""
     count = 0
     for each in entries[:room]:
         size += len(each.payload)
-        if size > BATCH_BYTES:
+        if size > CALL_BYTES:
             break
         count += 1
     return count
@@ -386,14 +311,13 @@ def _read(stream_id: bytes, fields: dict[bytes, bytes]) -> tuple[Cursor, bytes]:
     return Cursor.from_stream_id(stream_id), fields[b"m"]
 
 
-def _appended(batch: _Batch, reply: Any) -> Appended:
-    if isinstance(reply, Exception):
-        _logger.error("redis refuses entries of session %s: %s", batch.session, reply)
-        return Appended("failed", START)
-    return Appended(reply[0].decode(), Cursor(int(reply[1]), int(reply[2])))
+def _fail(call: list[Batch], error: Exception) -> None:
+    for batch in call:
+        _logger.error("redis refuses entries of session %s: %s", batch.session, error)
+        _tell(batch, Appended("failed", START))
 
 
-def _tell(batch: _Batch, appended: Appended) -> None:
+def _tell(batch: Batch, appended: Appended) -> None:
     for on_stored in batch.told:
         try:
             on_stored(appended)
@@ -405,3 +329,7 @@ def _is_transient(error: Exception) -> bool:
     if is_lost(error) or isinstance(error, _TRANSIENT):
         return True
     return str(error).startswith(_TRANSIENT_WORDS)
+
+
+def _is_final(reply: Any) -> bool:
+    return isinstance(reply, Exception) and not _is_transient(reply)

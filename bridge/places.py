@@ -33,11 +33,14 @@ logger = logging.getLogger(__name__)
 class Place:
     """One session: who may write it, and where its entries stand."""
 
-    __slots__ = ("arrivals", "asked", "claim", "is_resending", "stored")
+    __slots__ = ("arrivals", "asked", "claim", "is_resending", "on_stored", "stored")
 
-    def __init__(self, claim: Claim, stored: Cursor) -> None:
+    def __init__(
+        self, claim: Claim, stored: Cursor, on_stored: Callable[[Place, Appended], None]
+    ) -> None:
         """Expect what follows the last stored entry."""
         self.claim = claim
+        self.on_stored = partial(on_stored, self)
         self.arrivals = Arrivals(stored)
         self.stored = stored
         self.is_resending = False
@@ -51,6 +54,8 @@ class Place:
 
     def take_asked(self) -> list[Item]:
         """Give the questions that are stored by now, once."""
+        if not self.asked:
+            return []
         asked = [item for item in self.asked if item.cursor <= self.stored]
         self.asked = [item for item in self.asked if item.cursor > self.stored]
         return asked
@@ -81,7 +86,8 @@ class Places:
 
     def add(self, session_id: str, claim: Claim, stored: Cursor) -> list[bytes]:
         """Take a session in; gives the entries that came before its card."""
-        self._places[session_id] = Place(claim, stored)
+        on_stored = partial(self._on_stored, session_id)
+        self._places[session_id] = Place(claim, stored, on_stored)
         return self._held.pop(session_id, [])
 
     def stored(self) -> list[Stored]:
@@ -112,8 +118,7 @@ class Places:
         batches, self._batches = self._batches, {}
         for session_id, items in batches.items():
             place = self._places[session_id]
-            told = partial(self._on_stored, session_id, place)
-            self._relay.log.append(place.claim, session_id, list(items), told)
+            self._relay.log.append(place.claim, session_id, items, place.on_stored)
             place.asked += [item for item in items if item.envelope.method in entry.QUESTIONS]
             self._relay.hub.publish(self._tenant, session_id, items)
 

@@ -1,30 +1,29 @@
--- Appends a batch to one session's log, with the round-trips it opens and closes.
--- KEYS 1 log 2 meta 3 chunks 4 asked 5 watch of the log 6 claim 7 open 8 closed 9 sessions
---      10 sessions of the agent 11 changes 12 watch of changes 13 audit,
---      then one rt for each entry with an effect, in order
--- ARGV 1 session 2 agent 3 epoch 4 writer 5 most entries 6 most bytes 7 age ms 8 agent life ms
---      9 notice of a new session, then five for each entry: epoch seq prev payload effect
+-- Appends to the logs of sessions of one tenant, with the round-trips that this opens and closes.
+-- KEYS 1 open 2 closed 3 sessions 4 changes 5 watch of changes 6 audit, then for each session
+--      log, meta, chunks, asked, watch of the log, claim, sessions of the agent,
+--      and one rt for each of its entries with an effect, in order
+-- ARGV 1 most entries 2 most bytes 3 age ms 4 agent life ms, then for each session
+--      session, agent, epoch, writer, notice of a new session, count of entries, of effects,
+--      and five for each entry: epoch seq prev payload effect
 --      prev: stream id or ''; effect: '' or JSON {open|resolved: {field: text…}, notice}
--- Gives {ok|gap|fenced|foreign, epoch, seq, nodes watching the log, nodes watching changes}
+-- Gives {nodes watching changes if there are any,
+--        for each session {ok|gap|fenced|foreign, epoch, seq, nodes watching the log}}
 
-local RT, FIRST = 13, 10
+local SHARED_KEYS, SHARED_ARGS, OWN_KEYS, OWN_ARGS, ENTRY_ARGS = 6, 4, 7, 7, 5
 local KEEP_EVERY = 10000 -- a session's end and its place in the index need no more precision
-local log, meta, chunks, asked = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local open, closed, changes, audit = KEYS[7], KEYS[8], KEYS[11], KEYS[13]
-local session, agent, claimed = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local most_entries, most_bytes, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local open, closed, sessions, changes, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6]
+local most_entries, most_bytes, age = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = clock()
+local at = whole(now)
 
-local m = redis.call('HMGET', meta, 'agent', 'epoch', 'seq', 'entries', 'bytes',
-  'chunk_entries', 'chunk_bytes', 'chunk_at', 'kept_at')
-local epoch, seq = tonumber(m[2] or 0), tonumber(m[3] or 0)
+-- The session at hand, and the last entry of its log.
+local session, agent, log, meta, chunks, asked, epoch, seq
 
-local claim = redis.call('HMGET', KEYS[6], 'epoch', 'writer')
-if claim[1] ~= ARGV[3] or claim[2] ~= ARGV[4] then
-  return {'fenced', whole(epoch), whole(seq), {}, {}}
-end
-if m[1] and m[1] ~= agent then
-  return {'foreign', '0', '0', {}, {}}
+local claims = {} -- each is looked up once
+local function has_claim(key, claimed, writer)
+  local claim = claims[key] or redis.call('HMGET', key, 'epoch', 'writer')
+  claims[key] = claim
+  return claim[1] == claimed and claim[2] == writer
 end
 
 -- Below: the connector's machine crashed and lost a tail that is stored here.
@@ -84,82 +83,99 @@ local function close_question(rt, effect)
   tell(effect.notice)
 end
 
--- A session that expired begins anew; nothing of it may be left.
-if not m[1] then
-  redis.call('DEL', log, chunks)
-end
-
-local entries, bytes = tonumber(m[4] or 0), tonumber(m[5] or 0)
-local chunk_entries, chunk_bytes = tonumber(m[6] or 0), tonumber(m[7] or 0)
-local chunk_at = tonumber(m[8] or now)
-local state, stored, rt = 'ok', 0, RT
-
-for i = FIRST, #ARGV, 5 do
-  local e, s, prev, payload, effect =
-    tonumber(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  if effect ~= '' then rt = rt + 1 end
-  if e > claimed then
-    state = 'fenced'
-    break
-  end
-  local ahead = e > epoch or (e == epoch and s > seq)
-  if ahead then
-    local follows = e == epoch and s == seq + 1
-      or e > epoch and s == 1 and (prev == '' or not_after(prev, epoch, seq))
-    if not follows then
-      state = 'gap'
-      break
-    end
-    epoch, seq = e, s
-    redis.call('XADD', log, whole(epoch) .. '-' .. whole(seq), 'm', payload)
-    stored = stored + 1
-    bytes, chunk_bytes = bytes + #payload, chunk_bytes + #payload
-    if effect ~= '' then
-      local decoded = cjson.decode(effect)
-      if decoded.open then
-        open_question(KEYS[rt], decoded, payload)
-      else
-        close_question(KEYS[rt], decoded)
+-- Stores the entries that follow; gives the state, and how many they are and how many bytes.
+local function store(first, count, rt, claimed)
+  local stored, size = 0, 0
+  for i = first, first + (count - 1) * ENTRY_ARGS, ENTRY_ARGS do
+    local e, s, prev, payload, effect =
+      tonumber(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+    if e > claimed then return 'fenced', stored, size end
+    if e > epoch or (e == epoch and s > seq) then
+      local follows = e == epoch and s == seq + 1
+        or e > epoch and s == 1 and (prev == '' or not_after(prev, epoch, seq))
+      if not follows then return 'gap', stored, size end
+      epoch, seq = e, s
+      redis.call('XADD', log, ARGV[i] .. '-' .. ARGV[i + 1], 'm', payload)
+      stored, size = stored + 1, size + #payload
+      if effect ~= '' then
+        local decoded = cjson.decode(effect)
+        if decoded.open then
+          open_question(KEYS[rt], decoded, payload)
+        else
+          close_question(KEYS[rt], decoded)
+        end
       end
     end
+    if effect ~= '' then rt = rt + 1 end
   end
+  return 'ok', stored, size
 end
 
-if stored > 0 then
-  entries, chunk_entries = entries + stored, chunk_entries + stored
+-- What the log holds is one text in meta: six numbers, as they stand below. Counts what was stored,
+-- and trims; gives the new text, and whether the session has to be kept from now on.
+local function count(held, stored, size, is_due)
+  local entries, bytes, chunk_entries, chunk_bytes, chunk_at, kept_at =
+    string.match(held or '', '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)')
+  entries, chunk_entries = (entries or 0) + stored, (chunk_entries or 0) + stored
+  bytes, chunk_bytes = (bytes or 0) + size, (chunk_bytes or 0) + size
+  chunk_at, kept_at = tonumber(chunk_at or now), tonumber(kept_at or 0)
   if chunk_entries * 16 >= most_entries or chunk_bytes * 16 >= most_bytes
     or (now - chunk_at) * 16 >= age then
     redis.call('RPUSH', chunks, string.format('%.0f-%.0f %.0f %.0f %.0f',
       epoch, seq, chunk_entries, chunk_bytes, now))
     chunk_entries, chunk_bytes, chunk_at = 0, 0, now
   end
-  local is_due = rt > RT or now - tonumber(m[9] or 0) >= math.min(KEEP_EVERY, age / 16)
+  is_due = is_due or now - kept_at >= math.min(KEEP_EVERY, age / 16)
   local oldest
   while is_due or entries > most_entries or bytes > most_bytes do
     local chunk = redis.call('LINDEX', chunks, 0)
     if not chunk then break end
-    local id, count, size, at = string.match(chunk, '(%S+) (%d+) (%d+) (%d+)')
-    if entries <= most_entries and bytes <= most_bytes and now - at < age then break end
+    local id, n, its_bytes, its_end = string.match(chunk, '(%S+) (%d+) (%d+) (%d+)')
+    if entries <= most_entries and bytes <= most_bytes and now - its_end < age then break end
     redis.call('LPOP', chunks)
-    entries, bytes, oldest = entries - count, bytes - size, id
+    entries, bytes, oldest = entries - n, bytes - its_bytes, id
   end
   if oldest then redis.call('XTRIM', log, 'MINID', '~', oldest) end
-
-  if not m[1] then
-    redis.call('HSET', meta, 'agent', agent, 'created_at', whole(now))
-    tell(ARGV[9])
-  end
-  redis.call('HSET', meta, 'epoch', whole(epoch), 'seq', whole(seq), 'updated_at', whole(now),
-    'entries', whole(entries), 'bytes', whole(bytes), 'chunk_entries', whole(chunk_entries),
-    'chunk_bytes', whole(chunk_bytes), 'chunk_at', whole(chunk_at))
-  if is_due then
-    redis.call('HSET', meta, 'kept_at', whole(now))
-    redis.call('ZADD', KEYS[9], whole(now), session)
-    redis.call('ZADD', KEYS[10], whole(now), session)
-    redis.call('PEXPIRE', KEYS[10], ARGV[8])
-    keep_session(log, meta, chunks, asked, age)
-  end
+  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f',
+    entries, bytes, chunk_entries, chunk_bytes, chunk_at, is_due and now or kept_at), is_due
 end
 
-return {state, whole(epoch), whole(seq), stored > 0 and watchers(KEYS[5], now) or {},
-  announced and watchers(KEYS[12], now) or {}}
+local function append(key, arg, entries, effects)
+  log, meta, chunks, asked = KEYS[key], KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
+  session, agent = ARGV[arg], ARGV[arg + 1]
+  local m = redis.call('HMGET', meta, 'agent', 'epoch', 'seq', 'held')
+  epoch, seq = tonumber(m[2] or 0), tonumber(m[3] or 0)
+  if not has_claim(KEYS[key + 5], ARGV[arg + 2], ARGV[arg + 3]) then
+    return {'fenced', whole(epoch), whole(seq), {}}
+  end
+  if m[1] and m[1] ~= agent then return {'foreign', '0', '0', {}} end
+  -- A session that expired begins anew; nothing of it may be left.
+  if not m[1] then redis.call('DEL', log, chunks) end
+
+  local state, stored, size =
+    store(arg + OWN_ARGS, entries, key + OWN_KEYS, tonumber(ARGV[arg + 2]))
+  local last_epoch, last_seq = whole(epoch), whole(seq)
+  if stored == 0 then return {state, last_epoch, last_seq, {}} end
+
+  local held, is_due = count(m[4], stored, size, effects > 0)
+  if not m[1] then
+    redis.call('HSET', meta, 'agent', agent, 'created_at', at)
+    tell(ARGV[arg + 4])
+  end
+  redis.call('HSET', meta, 'epoch', last_epoch, 'seq', last_seq, 'updated_at', at, 'held', held)
+  if is_due then
+    redis.call('ZADD', sessions, at, session)
+    redis.call('ZADD', KEYS[key + 6], at, session)
+    redis.call('PEXPIRE', KEYS[key + 6], ARGV[4])
+    keep_session(log, meta, chunks, asked, age)
+  end
+  return {state, last_epoch, last_seq, watchers(KEYS[key + 4], now)}
+end
+
+local replies, key, arg = {}, SHARED_KEYS + 1, SHARED_ARGS + 1
+while arg <= #ARGV do
+  local entries, effects = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
+  replies[#replies + 1] = append(key, arg, entries, effects)
+  key, arg = key + OWN_KEYS + effects, arg + OWN_ARGS + entries * ENTRY_ARGS
+end
+return {announced and watchers(KEYS[5], now) or {}, replies}

@@ -159,7 +159,7 @@ async def test_the_last_one_to_leave_ends_the_channel(hub, writer):
     assert len(hub._channels) == 1
     second.leave()
     assert hub._channels == {}
-    assert not writer.inbox.is_behind(keys.log("acme", "s1"), "9999999999999-1")
+    assert not writer.inbox.is_behind(keys.log("acme", "s1"), (9999999999999, 1))
 
 
 async def test_a_viewer_that_left_gets_nothing_more(hub, writer):

@@ -65,8 +65,8 @@ async def test_a_long_history_comes_page_by_page_whole(writer, other_node):
 async def test_what_was_delivered_otherwise_is_not_delivered_again(writer, other_node):
     follower = Follower(other_node)
     await follower.place.ready()
-    follower.place.advance(f"{writer.epoch}-2")
-    follower.place.advance(f"{writer.epoch}-1")  # never back
+    follower.place.advance((writer.epoch, 2))
+    follower.place.advance((writer.epoch, 1))  # never back
     await writer.append(*(writer.update(seq) for seq in range(1, 4)))
     assert await follower.until(1) == [3]
     assert follower.place.after == f"{writer.epoch}-3"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge import keys
 from bridge.agents import Claim
-from bridge.log import BATCH_ENTRIES, Appended, LogLimits
+from bridge.append import CALL_ENTRIES, Appended, LogLimits
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.uplink import Arrivals
@@ -136,7 +136,7 @@ async def test_the_same_session_id_in_another_tenant_is_another_session(writer):
 
 
 async def test_a_batch_larger_than_one_call_arrives_whole(writer):
-    count = BATCH_ENTRIES * 3 + 7
+    count = CALL_ENTRIES * 3 + 7
     told: asyncio.Queue[Appended] = asyncio.Queue()
     entries = [writer.update(seq) for seq in range(1, count + 1)]
     writer.log.append(writer.claim, "s1", entries, told.put_nowait)
@@ -351,3 +351,30 @@ async def test_a_session_that_redis_refuses_for_good_holds_up_no_other(writer, c
     assert (await writer.append(writer.update(1), session="broken")).state == "failed"
     assert (await writer.append(writer.update(1))).state == "ok"
     assert "WRONGTYPE" in caplog.text
+
+
+async def test_a_session_that_redis_refuses_for_good_fails_alone_among_those_of_one_call(writer):
+    await writer.store.commands.set(keys.meta("acme", "broken"), "not a hash")
+    sessions = ["s1", "broken", "s2"]
+    appended = await asyncio.gather(
+        *(writer.append(writer.update(1), session=session) for session in sessions)
+    )
+    assert [each.state for each in appended] == ["ok", "failed", "ok"]
+
+
+async def test_what_one_call_refuses_of_a_session_stops_no_other_in_it(writer):
+    await writer.append(writer.update(1), session="theirs")
+    other = await writer.take_claim("a2", epoch=writer.epoch)
+    forged = Claim("acme", "a1", writer.epoch, "someone else", "n")
+    appended = await asyncio.gather(
+        writer.append(writer.question(1, "rt-1"), writer.update(2), session="asked"),
+        writer.append(writer.update(2), session="hole"),
+        writer.append(writer.update(1), session="fenced", claim=forged),
+        writer.append(writer.update(2), session="theirs", claim=other),
+        writer.append(writer.question(1, "rt-2"), session="also-asked"),
+        writer.append(writer.update(1), session="plain"),
+    )
+    assert [each.state for each in appended] == ["ok", "gap", "fenced", "foreign", "ok", "ok"]
+    for id_, session in (("rt-1", b"asked"), ("rt-2", b"also-asked")):
+        record = await writer.store.commands.hget(keys.round_trip("acme", id_), "session")
+        assert record == session
