@@ -36,6 +36,7 @@ class Cable:
         self._writers: set[asyncio.StreamWriter] = set()
         self._whole = asyncio.Event()
         self._whole.set()
+        self._stranded: list[asyncio.Event] = []
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", limit=READ_BYTES)
@@ -44,7 +45,8 @@ class Cable:
 
     async def __aexit__(self, *_: object) -> None:
         self.cut()
-        self._whole.set()
+        for whole in (self._whole, *self._stranded):
+            whole.set()
         self._server.close()
         await self._server.wait_closed()
 
@@ -60,6 +62,13 @@ class Cable:
     def hold(self) -> None:
         """Be a black hole: nothing passes and nobody is told; what is under way comes later."""
         self._whole.clear()
+
+    def strand(self) -> None:
+        """Be a black hole, for good, to those who are connected; who comes now is served."""
+        self.hold()
+        self._stranded.append(self._whole)
+        self._whole = asyncio.Event()
+        self.mend()
 
     def mend(self) -> None:
         self._whole.set()
@@ -101,9 +110,10 @@ class Cable:
         writer: asyncio.StreamWriter,
         passes: Callable[[bytes], bool],
     ) -> None:
+        whole = self._whole
         try:
             while sent := await reader.read(self.piece):
-                await self._whole.wait()
+                await whole.wait()
                 if not passes(sent):
                     writer.transport.abort()
                     return

@@ -54,8 +54,9 @@ async def sign_in(browser: Browser) -> AsyncIterator[SignIn]:
     """Sign somebody in at a house; afterwards their page must have seen no error."""
     people: list[Person] = []
 
-    async def enter(house: House, subject: str = "alice", role: str = "admin", *, at=DESK):
+    async def enter(house: House, subject: str = "alice", role: str = "admin", *, at=DESK, over=""):
         link = await house.link(subject=subject, role=role)
+        link = link.replace(house.url, over or house.url)
         person = await Person.sign_in(browser, link, at=at)
         people.append(person)
         return person

@@ -13,6 +13,9 @@ from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Any, Self
 
+from fakes.peers import UplinkPeer
+from fakes.site import Address
+
 BIN = Path(sys.executable).parent
 READY_WITHIN_SECONDS = 20
 
@@ -104,6 +107,11 @@ class House:
         """Give a link that signs one browser in, once."""
         said = await self.say("chimera-relay", "link", "--subject", subject, "--role", role)
         return next(word for word in said.split() if "#signin=" in word)
+
+    async def uplink(self, agent: str) -> UplinkPeer:
+        """Give a connector that says what the test says, to be entered."""
+        token = await self.say("chimera-relay", "token", "--kind", "agent", "--subject", "box")
+        return UplinkPeer(Address(self.url, token), agent)
 
     async def pair(self) -> Pairing:
         """Run ``chimera-bridge pair`` as somebody at the machine, once it is attached."""

@@ -16,6 +16,7 @@ window.WebSocket = class extends Real {
   constructor(...given) {
     super(...given);
     sockets.push(this);
+    most = Math.max(most, sockets.filter((one) => one.readyState < 3).length);
     this.addEventListener("message", (event) => {
       if (deaf && JSON.parse(event.data).method) event.stopImmediatePropagation();
     });
@@ -23,7 +24,10 @@ window.WebSocket = class extends Real {
 };
 window.holdBackNews = () => { deaf = true; };
 window.breakLink = () => sockets.at(-1).close();
+let most = 0;
+window.mostSockets = () => most;
 """
+AWAY = re.compile("net::ERR_(CONNECTION|EMPTY_RESPONSE|TIMED_OUT|NETWORK)")
 DESK = {"width": 1440, "height": 900}
 
 
@@ -89,6 +93,22 @@ class Person:
         """Close the socket under the page."""
         await self.page.evaluate("window.breakLink()")
 
+    async def is_woken(self) -> None:
+        """Tell the page what browsers tell one that is looked at again."""
+        await self.page.evaluate(
+            "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }));"
+            "document.dispatchEvent(new Event('visibilitychange'));"
+            "dispatchEvent(new Event('online'))"
+        )
+
+    async def leaves(self) -> None:
+        """Go away from the page in the same tab, as for a reload that takes its time."""
+        await self.page.goto("about:blank")
+
+    async def comes_back(self, url: str) -> None:
+        await self.page.goto(url)
+        await self.is_live()
+
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
 
@@ -102,5 +122,5 @@ class Person:
 
     def _heard(self, message) -> None:
         # That the relay is away is told by the browser itself, and is no fault of the page.
-        if message.type == "error" and "net::ERR_CONNECTION" not in message.text:
+        if message.type == "error" and not AWAY.search(message.text):
             self.problems.append(message.text)

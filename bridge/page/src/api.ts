@@ -3,6 +3,10 @@
 import type { CursorText } from "./cursor";
 import type { Entry, Me } from "./wire";
 
+// On a dead line a browser waits for minutes and tells nothing.
+const ANSWER_WITHIN = 60_000;
+const KNOWN_WITHIN = 10_000;
+
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -22,7 +26,7 @@ export interface LogPage {
 /** Tells who is signed in; null: nobody. */
 export async function whoAmI(): Promise<Me | null> {
   try {
-    return await call<Me>("GET", "/api/me");
+    return await call<Me>("GET", "/api/me", undefined, KNOWN_WITHIN);
   } catch (error) {
     if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return null;
     throw error;
@@ -39,7 +43,8 @@ export async function signOut(): Promise<void> {
 
 /** Gives the ms that a relay which lets nobody in asks one to wait; 0 when it lets one in. */
 export async function retryAfter(): Promise<number> {
-  const response = await fetch("/acp", { cache: "no-store" });
+  const signal = AbortSignal.timeout(KNOWN_WITHIN);
+  const response = await fetch("/acp", { cache: "no-store", signal });
   const seconds = response.status === 503 ? Number(response.headers.get("retry-after")) : 0;
   return Number.isFinite(seconds) ? Math.min(60, seconds) * 1000 : 0;
 }
@@ -111,8 +116,14 @@ export async function entryPiece(
   return call<Piece>("GET", `${path}?offset=${offset}`);
 }
 
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function call<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  within = ANSWER_WITHIN,
+): Promise<T> {
   const response = await fetch(path, {
+    signal: AbortSignal.timeout(within),
     method,
     headers: body === undefined ? {} : { "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),

@@ -127,6 +127,28 @@ describe("the link", () => {
     expect(sockets).toHaveLength(2);
   });
 
+  test("does not wait for a socket that never opens, nor for its close", async () => {
+    socket().close = () => undefined;
+    signedIn = "away";
+    await vi.advanceTimersByTimeAsync(8_000);
+    expect(links.at(-1)).toMatchObject({ state: "reconnecting", reason: "relay_unreachable" });
+    await vi.advanceTimersByTimeAsync(500);
+    expect(sockets).toHaveLength(2);
+  });
+
+  test("of a page that slept is made anew at once, and by one socket", async () => {
+    await goLive();
+    const dead = socket();
+    dead.close = () => undefined;
+    vi.setSystemTime(Date.now() + 120_000);
+    for (let n = 0; n < 3; n++) connection.check();
+    expect(links.at(-1)).toMatchObject({ state: "reconnecting" });
+    await vi.advanceTimersByTimeAsync(500);
+    expect(sockets).toHaveLength(2);
+    dead.tell({ method: "_bridge/changed", params: {} });
+    expect(messages).toEqual([]);
+  });
+
   test("that is silently dead is noticed by asking", async () => {
     await goLive();
     connection.check();

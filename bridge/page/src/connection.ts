@@ -60,7 +60,11 @@ const ANSWER_WITHIN = 15_000;
 const PROBE_WITHIN = 5_000;
 // Routers drop idle TCP after about a minute, and a browser tells nothing of it.
 const PROBE_AFTER = 25_000;
-const OPEN_WITHIN = 10_000;
+const OPEN_WITHIN = 8_000;
+// Who is looked at again does not wait that long for a socket that was opened before.
+const PATIENCE_WHEN_SEEN = 3_000;
+// A page that runs hears the answer to a probe more often: this one slept.
+const SLEPT_AFTER = 60_000;
 
 // Codes after which coming back by itself would not help.
 const FINAL: Record<number, string> = {
@@ -134,13 +138,13 @@ export class Connection {
   /** Looks now whether the link is there: after waking, coming online, coming back to the tab. */
   check(): void {
     if (this.stopped) return;
-    if (this.retry) {
-      clearTimeout(this.retry);
-      this.retry = null;
-      this.connect();
-    } else if (this.liveSince !== null) {
-      void this.probe();
-    }
+    const { socket } = this;
+    const silent = Date.now() - this.heard;
+    this.attempts = 0;
+    if (!socket) this.connect();
+    else if (silent > (this.liveSince === null ? PATIENCE_WHEN_SEEN : SLEPT_AFTER)) {
+      this.leave(socket);
+    } else if (this.liveSince !== null) void this.probe();
   }
 
   private send(message: Payload): boolean {
@@ -150,10 +154,12 @@ export class Connection {
   }
 
   private connect(): void {
+    if (this.retry) clearTimeout(this.retry);
     this.retry = null;
+    this.heard = Date.now();
     const socket = this.open(this.url(), ["acp.v1"]);
     let opened = false;
-    const late = setTimeout(() => socket.close(), OPEN_WITHIN);
+    const late = setTimeout(() => this.leave(socket, false), OPEN_WITHIN);
     this.socket = socket;
     socket.onopen = () => {
       opened = true;
@@ -177,8 +183,17 @@ export class Connection {
       this.brokenSince = null;
       this.listener.link({ state: "live", since: this.liveSince });
     } catch {
-      socket.close();
+      this.leave(socket);
     }
+  }
+
+  // A dead socket may take minutes to say so, or never: what it says from here on is not heard.
+  private leave(socket: WebSocket, opened = true): void {
+    if (socket !== this.socket) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    this.brokenSince ??= Date.now();
+    this.tell(opened ? "socket_closed" : "relay_unreachable", null);
+    void this.closed(1006, opened);
   }
 
   private receive(data: unknown): void {
@@ -258,12 +273,7 @@ export class Connection {
     try {
       await this.request("_bridge/visible", { visible }, PROBE_WITHIN);
     } catch (error) {
-      // A dead socket may take minutes to say so: leave it, do not wait for its close.
-      if (!(error instanceof RequestError) && socket && socket === this.socket) {
-        socket.onclose = null;
-        socket.close();
-        void this.closed(1006, true);
-      }
+      if (!(error instanceof RequestError) && socket) this.leave(socket);
     } finally {
       this.probing = false;
     }

@@ -193,6 +193,7 @@ export class Page {
     const check = () => this.connection.check();
     addEventListener("online", check);
     addEventListener("pageshow", check);
+    document.addEventListener("resume", check);
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) check();
       else this.connection.notify("_bridge/visible", { visible: false });

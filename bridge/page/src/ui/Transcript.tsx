@@ -7,7 +7,7 @@ import { words } from "../words";
 import { Entry } from "./Entry";
 import { OwnPrompts } from "./OwnPrompts";
 
-const AT_FIRST = 200;
+const AT_FIRST = 100;
 const STEP = 400;
 const LINE_HEIGHT = 23;
 // So near to the top one is about to arrive there.
