@@ -29,7 +29,7 @@ export const words = {
     reload: "Reload the page",
     tryNow: "Try now",
     storeTrouble: (age: string) =>
-      `The relay's store takes nothing${age ? ` since ${age}` : ""}. What is shown is live, but nothing can be answered or sent until it is back.`,
+      `The relay's store has taken nothing${age ? ` for ${age}` : " for a while"}. What is shown is live, but nothing can be answered or sent until it is back.`,
     reasons: {
       relay_restarting: "the relay restarts",
       relay_unreachable: "the relay cannot be reached",
