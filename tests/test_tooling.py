@@ -204,8 +204,8 @@ def test_the_connector_knows_of_the_relay_only_its_protocol() -> None:
     assert strangers == set()
 
 
-def test_the_protocol_needs_only_msgspec_and_the_standard_library() -> None:
-    allowed = sys.stdlib_module_names | {"msgspec"}
+def test_the_protocol_needs_only_msgspec_cryptography_and_the_standard_library() -> None:
+    allowed = sys.stdlib_module_names | {"msgspec", "cryptography"}
     strangers = {
         f"{file.relative_to(ROOT)}: {name}"
         for file in modules("bridge/protocol")

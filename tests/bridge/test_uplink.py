@@ -359,7 +359,7 @@ async def test_the_time_of_a_round_trip_is_measured(process, connector):
     await connector.notify(uplink.PONG, ping)
     await connector.call(uplink.TOKEN, token=connector.token)
     assert connection.round_trip_ms is not None
-    connection._renewed_at -= RENEW_SECONDS
+    connection._renewed_at = connection._socket.last_heard - RENEW_SECONDS
     connection.tick(connection._socket.last_heard)
     await connector.call(uplink.TOKEN, token=connector.token)  # behind the renewal
     (claim,) = connection._claims.values()

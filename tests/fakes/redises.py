@@ -100,7 +100,10 @@ class Redises:
             for _ in range(replicas)
         ]
         until(lambda: all(s.info("replication", "master_link_status") == "up" for s in followers))
-        until(lambda: master.info("replication", "connected_slaves") == replicas)
+        master.call("SET", "in-step", "1")
+        # Only one that has confirmed a write counts: before, its first load may still go on.
+        until(lambda: master.call("WAIT", str(replicas), "100") == replicas)
+        master.call("DEL", "in-step")
         return [master, *followers]
 
     def following(self, port: int) -> Server:
