@@ -198,7 +198,7 @@ async def test_a_decision_after_the_editor_s_answer_is_told_who_won(tmp_path):
         relay.decide(question, YES, "late")
         done = await relay.outcome("late")
         assert (done.result["reason"], done.result["answer"]) == ("local", NO)
-        assert running.agent.answers() == {0: outcome("no")}
+        await running.until(lambda: running.agent.answers() == {0: outcome("no")})
 
 
 async def test_a_decision_that_comes_twice_is_applied_once(tmp_path):

@@ -229,7 +229,7 @@ async def test_a_refused_decision_asks_again_under_a_new_id_and_the_honest_one_i
     done = await stage.decide(params, stage.phone.decision(**claims))
     assert (done.result["result"], done.result["reason"]) == ("applied", "decided")
     assert done.result["by"]["device"] == "pixel"
-    assert stage.approved == [1]
+    await stage.running.until(lambda: stage.approved == [1])
 
 
 async def test_a_decision_that_comes_twice_counts_once(stage):
@@ -242,7 +242,7 @@ async def test_a_decision_that_comes_twice_counts_once(stage):
     other = stage.question("rm -rf /")
     refused = await stage.decide({**params, "id": other["id"]}, jws)
     assert refused.error["data"]["reason"] == "signature_refused"
-    assert stage.running.agent.answers().keys() == {1}
+    await stage.running.until(lambda: stage.running.agent.answers().keys() == {1})
 
 
 async def test_the_relay_cannot_say_who_decided(stage):
