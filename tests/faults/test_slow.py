@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from fakes.cable import Cable
@@ -18,7 +19,8 @@ from faults.reader import Broadcast, Reader
 SLOW_BYTES_A_SECOND = 1_000
 PIECE = 32 << 10  # bytes of an entry
 AWAY_SECONDS = 120
-EASE_SECONDS = 0.05  # what a machine that is shared may add to a time
+RATE = 60.0  # entries a second
+EASE_SECONDS = (1.0, 0.005)  # what a machine may add to a time: shared with the suite, and not
 
 
 async def readers(stack: AsyncExitStack, place: Place, count: int) -> list[Reader]:
@@ -53,41 +55,52 @@ async def rounds(
 
 async def test_a_slow_and_a_deaf_dashboard_cost_the_others_nothing(house, row, length):
     """R16."""
-    fast, entries, rate = length(15, 50), length(600, 1_200), 60.0
+    fast, entries, times = length(15, 50), length(600, 1_200), length(1, 3)
+    calm, beside, rises, sent_away = [], [], [], []
     async with house() as at, AsyncExitStack() as stack:
         place, pid = Place(at), at.relays[0].relay.process.pid
         connector = await stack.enter_async_context(UplinkPeer(place))
         await connector.hello("s1")
         broadcast = Broadcast(connector, PIECE)
         dashboards = await readers(stack, place, fast)
-        await rounds(broadcast, dashboards, entries // 4, rate)  # everything has been used once
-        calm = await rounds(broadcast, dashboards, entries, rate)
-        cable = await stack.enter_async_context(Cable(at.relays[0].url))
-        cable.piece = SLOW_BYTES_A_SECOND
-        through = Place(at)
-        through.port = cable.port
-        (deaf,) = await readers(stack, place, 1)
-        await readers(stack, through, 1)
-        deaf.stop_reading()
-        cable.rate = SLOW_BYTES_A_SECOND
-        with Memory(pid) as memory:
-            beside = await rounds(broadcast, dashboards, entries, rate)
-        begun = time.monotonic()
-        await only_so_many(at, fast + 1)
-        sent_away = time.monotonic() - begun
-        deaf.socket.transport.abort()
-        cable.cut()
+        await rounds(broadcast, dashboards, entries // 4, RATE)  # everything has been used once
+        for _ in range(times):
+            calm.append(await rounds(broadcast, dashboards, entries, RATE))
+            async with slow_and_deaf(at):
+                with Memory(pid) as memory:
+                    beside.append(await rounds(broadcast, dashboards, entries, RATE))
+                rises.append(memory.rise)
+                begun = time.monotonic()
+                await only_so_many(at, fast + 1)
+                sent_away.append(time.monotonic() - begun)
         await stack.aclose()
         row(
             *("R16", f"one at 1 kB/s and one that never reads among {fast} fast dashboards"),
-            seen=fast * (2 * entries + entries // 4),
-            p99=f"{1000 * beside:.1f} ms; without them {1000 * calm:.1f} ms",
-            memory=f"+{memory.rise / MIB:.1f} MiB",
-            sent_away_after=sent_away,
+            sent=broadcast.seq,
+            seen=fast * broadcast.seq,
+            p99=f"{1000 * min(beside):.1f} ms; without them {1000 * min(calm):.1f} ms",
+            memory=f"+{max(rises) / MIB:.1f} MiB",
+            sent_away_after=max(sent_away),
             **await at.left(),
         )
-        assert memory.rise <= 16 * MIB
-        assert beside <= 1.1 * calm + EASE_SECONDS
+        assert max(rises) <= 16 * MIB
+        assert min(beside) <= 1.1 * min(calm) + length(*EASE_SECONDS)
+
+
+@asynccontextmanager
+async def slow_and_deaf(at: House) -> AsyncIterator[None]:
+    """Have one dashboard that takes its bytes slowly and one that takes none."""
+    async with Cable(at.relays[0].url) as cable, AsyncExitStack() as stack:
+        cable.piece = SLOW_BYTES_A_SECOND
+        through = Place(at)
+        through.port = cable.port
+        await readers(stack, through, 1)
+        (deaf,) = await readers(stack, Place(at), 1)
+        cable.rate = SLOW_BYTES_A_SECOND
+        deaf.stop_reading()
+        yield
+        deaf.socket.transport.abort()
+        cable.cut()
 
 
 async def test_a_dashboard_that_stops_reading_costs_no_memory(house, row, length):
