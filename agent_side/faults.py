@@ -76,7 +76,7 @@ def read(error: Exception, relay: str) -> Fault:
     """Sort an exception of a connection to a relay."""
     detail, code = _said(error), _code(error)
     if isinstance(error, SettingsError):
-        return Fault(Reason.REFUSED, detail, ExitReason(REFUSED, detail))
+        return Fault(Reason.REFUSED, detail, ExitReason(REFUSED, detail), token_refused=True)
     if code in UNAUTHENTICATED:
         sentence = (
             f"{relay} does not take the token ({detail}): get another one with "

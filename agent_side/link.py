@@ -27,6 +27,7 @@ from bridge.protocol.uplink import (
     Stored,
 )
 
+HELLO_REQUEST, TOKEN_REQUEST = 1, 2  # ids of what we ask
 HELLO_SECONDS = 15.0  # for the relay's answer to our greeting
 TICK_SECONDS = 1.0  # how often silence is measured
 SLEPT_SECONDS = 30.0  # the wall clock ran so much further than ours: the machine slept
@@ -105,7 +106,8 @@ class Link:
     async def greet(self) -> None:
         """Exchange the greeting; raises HelloRefused, TimeoutError, ConnectionClosed."""
         begun = time.monotonic()
-        await self._socket.send(jsonrpc.request(1, uplink.HELLO, self._party.hello()), text=True)
+        hello = jsonrpc.request(HELLO_REQUEST, uplink.HELLO, self._party.hello())
+        await self._socket.send(hello, text=True)
         async with asyncio.timeout(HELLO_SECONDS):
             answer = jsonrpc.parse(await self._socket.recv(decode=False))
         if not isinstance(answer, jsonrpc.Response) or answer.result is None:
@@ -135,6 +137,11 @@ class Link:
     def tell(self, method: str, params: Any) -> None:
         """Send a message of our own, before the entries that wait."""
         self._control.append(jsonrpc.notification(method, params))
+        self._wake.set()
+
+    def show_token(self, token: str) -> None:
+        """Let the relay know us by a newer token; if it does not, the old one's end shows it."""
+        self._control.append(jsonrpc.request(TOKEN_REQUEST, uplink.TOKEN, {"token": token}))
         self._wake.set()
 
     def poke(self) -> None:

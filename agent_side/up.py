@@ -41,6 +41,7 @@ WRONG_USE = 2
 LOOPBACK = "127.0.0.1"
 DEMO = "demo"
 TOKEN_SECONDS = 24 * 3600.0  # between renewals; a token lives 30 days
+TOKEN_RETRY_SECONDS = 15.0  # after one that failed
 DEMO_NOTE = "demo-folder"
 
 
@@ -182,10 +183,14 @@ async def _renew_token(relay: RelayChild, token: Path) -> None:
 
 
 async def _keep_token_fresh(relay: RelayChild, token: Path) -> None:
+    wait = TOKEN_SECONDS
     while True:
-        await asyncio.sleep(TOKEN_SECONDS)
-        with contextlib.suppress(RelayDown, OSError):  # the next time is early enough
+        await asyncio.sleep(wait)
+        try:
             await _renew_token(relay, token)
+            wait = TOKEN_SECONDS
+        except (RelayDown, OSError):  # the one that is there still holds
+            wait = TOKEN_RETRY_SECONDS
 
 
 # What people are told.

@@ -26,6 +26,7 @@ LONGEST_DELAY_SECONDS = 30.0
 ALIVE_SECONDS = 1.0  # a relay that greeted us and lived so long was no failed attempt
 OPEN_SECONDS = 20.0  # for TCP, TLS and the websocket's handshake together
 GOODBYE_SECONDS = 2.0  # to send and have acknowledged what waits at the end
+TOKEN_SECONDS = 1.0  # between looks whether the token's file holds another one
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Uplink:
         self._refused = ""  # the token that was not taken
         self._greeted = False  # ever, by this process
         self._raised = False  # the epoch, once
+        self._waits_for_token = False
 
     def tell(self, method: str, params: Any) -> None:
         """Send a message of our own when connected; the greeting makes up for it otherwise."""
@@ -93,7 +95,11 @@ class Uplink:
             self._link.poke()
 
     async def run(self) -> ExitReason:
-        """Connect, serve, connect again; give the reason when that is over."""
+        """Connect, serve, connect again; give the reason when that is over.
+
+        Who was let in once is not ended by a token that has: it waits for another one in its file,
+        and asks the relay nothing meanwhile.
+        """
         if not (self._target.encrypted or self._target.loopback):
             logger.warning("%s is not encrypted: the token can be read", self._target.url)
         while True:
@@ -104,7 +110,11 @@ class Uplink:
                 if (final := self._take(error)) is not None:
                     return final
                 told = faults.retry_after(error)
-            if await network.pause(self._backoff.next(told)):
+            if self._waits_for_token:
+                await self._renewed()
+                self._waits_for_token = False
+                self._backoff.reset()
+            elif await network.pause(self._backoff.next(told)):
                 self._backoff.reset()
 
     async def say_goodbye(self, reason: Reason) -> None:
@@ -124,6 +134,7 @@ class Uplink:
     # One connection.
 
     async def _once(self) -> None:
+        self._token = ""  # of a file that cannot be read
         self._token = self._target.read_token()
         async with connect(self._target.uplink_url, **self._options()) as socket:
             link = Link(socket, self._party, self._outbox, self._status)
@@ -134,9 +145,11 @@ class Uplink:
                 self._status.connect()
                 logger.info("attached to %s", self._target.url)
                 greeted_at = time.monotonic()
+                renewing = asyncio.create_task(self._renew_in_band(link))
                 try:
                     await link.run()
                 finally:
+                    renewing.cancel()
                     self._backoff.lived(time.monotonic() - greeted_at)
             finally:
                 self._link = None
@@ -169,9 +182,14 @@ class Uplink:
         """Note a failure; give the reason to end when trying again does not help."""
         fault = faults.read(error, self._target.url)
         final = None if self._can_mend(error, fault) else fault.exit
+        if final is not None and fault.token_refused and self._may_be_renewed:
+            self._waits_for_token = True
+            logger.warning("%s; waiting for another token", final.sentence)
+            final = None
         if fault.reason is Reason.HOST_ASLEEP:
             self._backoff.reset()
-        if self._status.lose(fault.reason, fault.detail) and final is None:
+        told = self._waits_for_token or final is not None
+        if self._status.lose(fault.reason, fault.detail) and not told:
             logger.warning("relay unreachable: %s; trying again", fault.detail)
         if not fault.expected:
             logger.error("the uplink failed in an unexpected way", exc_info=error)
@@ -188,6 +206,26 @@ class Uplink:
         self._raised = True
         self._party.raise_epoch(held + 1)
         return True
+
+    # Tokens that are renewed in place.
+
+    @property
+    def _may_be_renewed(self) -> bool:
+        return self._greeted and self._target.token_file is not None
+
+    async def _renewed(self) -> None:
+        """Wait until there is another token than the last one."""
+        while self._fresh_token() in (None, "", self._token):  # noqa: ASYNC110 (a file)
+            await asyncio.sleep(TOKEN_SECONDS)
+
+    async def _renew_in_band(self, link: Link) -> None:
+        """Show the relay each new token: so the end of the old one ends nothing."""
+        while self._may_be_renewed:
+            await asyncio.sleep(TOKEN_SECONDS)
+            fresh = self._fresh_token()
+            if fresh and fresh != self._token:
+                self._token = fresh
+                link.show_token(fresh)
 
     def _fresh_token(self) -> str | None:
         try:

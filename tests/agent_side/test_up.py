@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from agent_side import lan
+from agent_side import up as whole
+from agent_side.relay_child import RelayChild, relay_environment
 
 UP = (sys.executable, "-m", "agent_side.cli", "up")
 WAIT_SECONDS = 40.0
@@ -231,3 +233,31 @@ async def test_the_note_of_a_dead_one_does_not_mislead(up, tmp_path):
     note.write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": 1}))
     async with up() as running:
         assert str(running.port) in await running.until("#signin=")
+
+
+class Counting(RelayChild):
+    """Counts what it was asked."""
+
+    asked = 0
+
+    async def ask(self, *arguments):
+        self.asked += 1
+        return await super().ask(*arguments)
+
+
+async def test_a_token_that_could_not_be_renewed_is_renewed_soon(monkeypatch, tmp_path):
+    """B22."""
+    assert whole.TOKEN_RETRY_SECONDS < 30
+    monkeypatch.setattr(whole, "TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(whole, "TOKEN_RETRY_SECONDS", 0.05)
+    relay = Counting(relay_environment(tmp_path / "relay", "127.0.0.1", 0), print)
+    token = tmp_path / "later" / "agent-token"
+    renewing = asyncio.create_task(whole._keep_token_fresh(relay, token))
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not token.exists():
+            await asyncio.sleep(0.02)
+            monkeypatch.setattr(whole, "TOKEN_SECONDS", 3600.0)
+            if relay.asked > 1:  # the first one could be written nowhere
+                token.parent.mkdir(exist_ok=True)
+    renewing.cancel()
+    assert token.read_text().count(".") == 2

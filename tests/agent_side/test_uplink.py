@@ -488,6 +488,41 @@ async def test_an_expired_token_is_named_and_a_renewed_one_is_tried(tmp_path):
             assert relay.headers[-1]["Authorization"] == "Bearer newer"
 
 
+async def test_who_was_let_in_once_waits_for_another_token_and_comes_at_once(tmp_path):
+    """B22, E01, E02."""
+    token = tmp_path / "token"
+    token.write_text("good\n")
+    async with FakeRelay() as relay:
+        target = {"token": "", "token_file": token}
+        async with Running(tmp_path, relay=relay, target=target) as running:
+            await relay.attached()
+            relay.token = "newer"
+            await relay.close(4401, "token expired")
+            await running.until(lambda: "expired" in running.connector.status().get("detail", ""))
+            token.write_text("")  # as it is for a moment where it is written in place
+            token.write_text("wrong\n")
+            await running.until(lambda: len(relay.headers) == 2)
+            token.unlink()
+            token.write_text("newer\n")
+            await relay.attached(2)
+            assert not running.task.done()
+            sent = [h["Authorization"] for h in relay.headers]
+            assert sent == [f"Bearer {t}" for t in ("good", "wrong", "newer")]
+
+
+async def test_a_token_that_is_renewed_ahead_is_shown_on_the_open_connection(tmp_path):
+    """E01."""
+    token = tmp_path / "token"
+    token.write_text("good\n")
+    async with FakeRelay() as relay:
+        target = {"token": "", "token_file": token}
+        async with Running(tmp_path, relay=relay, target=target):
+            await relay.attached()
+            token.write_text("newer\n")
+            await relay.until(lambda: ("uplink/token", {"token": "newer"}) in relay.told)
+            assert len(relay.hellos) == 1
+
+
 async def test_a_missing_token_file_is_named(tmp_path):
     async with FakeRelay() as relay:
         target = {"token_file": tmp_path / "none"}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from fakes.peers import OPTIONS, ClientPeer
+from faults.clock import clock
 from faults.house import TENANT, House
 
 from bridge.protocol.acp import Role
+from bridge.tokens import Tokens
 
 
 class Place:
     """Its port, and tokens for whoever comes."""
 
-    def __init__(self, house: House, relay: int = 0) -> None:
+    def __init__(self, house: House, relay: int = 0, ahead_seconds: int = 0) -> None:
         self.port = int(house.relays[relay].url.rpartition(":")[2])
-        self._tokens = house._tokens
+        folder = house.folder / "keys" / "keys"
+        self._tokens = Tokens(folder, clock=clock(ahead_seconds))  # by the clock of that relay
 
     def token(self, role: Role = Role.OPERATOR, *, kind: str = "person", subject: str = "alice"):
         return self._tokens.issue(kind, subject, TENANT, role)

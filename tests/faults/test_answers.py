@@ -3,12 +3,15 @@
 import asyncio
 import json
 import random
+import time
 from contextlib import AsyncExitStack
 
 from fakes.cable import Cable, Tap
 from fakes.peers import OPTIONS, ClientPeer, UplinkPeer
 from fakes.running import Running, asks
+from faults.clock import NEEDS, can_be_wrong, environment
 from faults.ground import until
+from faults.house import metrics
 from faults.person import Follower, until_there
 from faults.place import Place, decide
 from faults.play import answers_of
@@ -73,68 +76,128 @@ async def test_of_many_answers_at_once_exactly_one_wins(house, row, length):
         assert applied == winners
 
 
+class Race:
+    """Questions that end soon, each answered within a few milliseconds of its end."""
+
+    def __init__(self, at, connector: UplinkPeer, people: list[ClientPeer]) -> None:
+        self.early = self.late = 0
+        self.recorded: set[str] = set()
+        self.both: list[dict] = []
+        self.neither: list[dict] = []
+        self._at, self._connector, self._people = at, connector, people
+        self._ends: dict[str, int] = {}
+        self._chance = random.Random(20)
+
+    async def run(self, count: int) -> None:
+        """Ask, answer, and end what was not answered in time."""
+        first_end, ids = int(self._now_ms()) + 3_000, [f"rt-{n}" for n in range(count)]
+        self._ends = {id_: first_end + 20 * n for n, id_ in enumerate(ids)}
+        ask = self._connector.question
+        ends = [entry.timestamp(self._ends[i]) for i in ids]
+        await self._connector.store(*(ask(n + 1, i, expires_at=ends[n]) for n, i in enumerate(ids)))
+        offset = self._now_ms() / 1000 - asyncio.get_running_loop().time()
+        await asyncio.gather(*(self._answer(n % 2, i, offset) for n, i in enumerate(ids)))
+        await self._connector.until(lambda _: decisions(self._connector).keys() >= self.recorded)
+        await self._end_the_others(count + 1)
+        found = await self._people[0].call("_bridge/round_trips", state="all")
+        for record in found["roundTrips"]:
+            is_decided, is_over = "decision" in record, record.get("reason") == "expired"
+            if is_decided == is_over:
+                (self.both if is_decided else self.neither).append(record)
+
+    @property
+    def over(self) -> list[str]:
+        """The questions that nobody answered in time."""
+        return [i for i in self._ends if i not in decisions(self._connector)]
+
+    def _now_ms(self) -> float:
+        seconds, micros = self._at.redis.call("TIME")
+        return int(seconds) * 1000 + int(micros) / 1000
+
+    async def _answer(self, who: int, id_: str, offset: float) -> None:
+        moment = self._ends[id_] + self._chance.uniform(-AROUND_MS, AROUND_MS)
+        await asyncio.sleep(moment / 1000 - offset - asyncio.get_running_loop().time())
+        told = await decide(self._people[who], id_, hash_of(id_), who)
+        if told["state"] == "recorded":
+            self.recorded.add(id_)
+            self.late += entry.milliseconds(told["at"]) >= self._ends[id_]
+        elif told["reason"] == "expired":
+            self.early += self._now_ms() < self._ends[id_]
+
+    async def _end_the_others(self, seq: int) -> None:
+        end = {"result": "void", "reason": "expired"}
+        texts = [self._connector.resolved(seq + n, i, **end) for n, i in enumerate(self.over)]
+        if texts:
+            await self._connector.store(*texts)
+
+
+async def race(at, ahead: tuple[int, int], questions: int) -> Race:
+    """Run one with a person at each of two relays, whose clocks are so far ahead."""
+    async with AsyncExitStack() as stack:
+        places = [Place(at, n, seconds) for n, seconds in enumerate(ahead)]
+        connector = await stack.enter_async_context(UplinkPeer(places[0]))
+        await connector.hello(SESSION)
+        people = [await stack.enter_async_context(ClientPeer(place)) for place in places]
+        for person in people:
+            await person.initialize(decide=True)
+        found = Race(at, connector, people)
+        await found.run(questions)
+        assert decisions(connector).keys() == found.recorded
+        return found
+
+
+def figures(found: Race) -> dict:
+    return {
+        "recorded": len(found.recorded),
+        "expired": len(found.over),
+        "early": found.early,
+        "late": found.late,
+        "both": len(found.both),
+    }
+
+
+def is_fair(found: Race) -> bool:
+    return (found.early, found.late, found.both, found.neither) == (0, 0, [], [])
+
+
 async def test_an_answer_at_the_end_of_its_question_is_in_time_or_late_never_both(
     house, row, length
 ):
     """R20."""
     questions = length(60, 500)
-    ids = [f"rt-{n}" for n in range(questions)]
-    chance = random.Random(20)
-    async with house(relays=2) as at, AsyncExitStack() as stack:
-
-        def now_ms() -> float:
-            seconds, micros = at.redis.call("TIME")
-            return int(seconds) * 1000 + int(micros) / 1000
-
-        connector = await stack.enter_async_context(UplinkPeer(Place(at)))
-        await connector.hello(SESSION)
-        people = await everybody(stack, at, 2)
-        first_end = int(now_ms()) + 3_000
-        ends = {id_: first_end + 20 * n for n, id_ in enumerate(ids)}
-        asked = [
-            connector.question(n + 1, i, expires_at=entry.timestamp(ends[i]))
-            for n, i in enumerate(ids)
-        ]
-        await connector.store(*asked)
-        clock = asyncio.get_running_loop().time
-        offset = now_ms() / 1000 - clock()
-        early = late = 0
-        recorded = set()
-
-        async def answer(who: int, id_: str) -> None:
-            nonlocal early, late
-            moment = ends[id_] + chance.uniform(-AROUND_MS, AROUND_MS)
-            await asyncio.sleep(moment / 1000 - offset - clock())
-            told = await decide(people[who], id_, hash_of(id_), who)
-            if told["state"] == "recorded":
-                recorded.add(id_)
-                late += entry.milliseconds(told["at"]) >= ends[id_]
-            elif told["reason"] == "expired":
-                early += now_ms() < ends[id_]
-
-        await asyncio.gather(*(answer(n % 2, id_) for n, id_ in enumerate(ids)))
-        await connector.until(lambda _: decisions(connector).keys() >= recorded)
-        over = [i for i in ids if i not in decisions(connector)]
-        end = {"result": "void", "reason": "expired"}
-        seqs = range(questions + 1, questions + 1 + len(over))
-        await connector.store(
-            *(connector.resolved(s, i, **end) for s, i in zip(seqs, over, strict=True))
-        )
-        found = (await people[0].call("_bridge/round_trips", state="all"))["roundTrips"]
-        both = [r for r in found if "decision" in r and r.get("reason") == "expired"]
-        neither = [r for r in found if "decision" not in r and r.get("reason") != "expired"]
-        await stack.aclose()
+    async with house(relays=2) as at:
+        found = await race(at, (0, 0), questions)
         row(
             *("R20", f"{questions} answers within {AROUND_MS} ms of their question's end"),
-            recorded=len(recorded),
-            expired=len(over),
-            early=early,
-            late=late,
-            both=len(both),
+            **figures(found),
             **await at.left(),
         )
-        assert (early, late, both, neither) == (0, 0, [], [])
-        assert decisions(connector).keys() == recorded
+        assert is_fair(found)
+
+
+async def test_a_question_ends_by_the_clock_of_the_store_whatever_the_relays_think(
+    house, row, length
+):
+    """R21."""
+    if not can_be_wrong():
+        row("R21", "one relay an hour ahead, one behind", cannot_run=NEEDS)
+        return
+    questions, ahead = length(60, 500), (3_600, -3_600)
+    async with house(relays=2) as at:
+        for site, seconds in zip(at.relays, ahead, strict=True):
+            await site.relay.end()
+            site.env |= environment(seconds)
+            await site.start_relay()
+        began = [(await metrics(site))["bridge_start_time_seconds"] for site in at.relays]
+        off = [round((moment - time.time()) / 3_600) for moment in began]
+        found = await race(at, ahead, questions)
+        row(
+            *("R21", f"one relay an hour ahead, one behind; {questions} answers at their end"),
+            **figures(found),
+            hours_off=off,
+        )
+        assert off == [1, -1]
+        assert is_fair(found)
 
 
 class Cutter(Tap):
