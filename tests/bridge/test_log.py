@@ -19,6 +19,7 @@ FOR_LAWS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+AT = 1_790_000_000_123  # ms
 _numbers = itertools.count(1)
 
 
@@ -282,6 +283,17 @@ async def test_reading_goes_on_after_a_cursor_page_by_page(writer):
         pages.append([c.seq for c, _ in page])
         cursor = page[-1][0]
     assert pages == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
+
+
+async def test_entries_of_one_millisecond_are_all_read_after_any_of_them(writer):
+    """B19."""
+    ids = [f"rt-{n}" for n in range(10)]
+    entries = [writer.question(n + 1, id_, at=AT) for n, id_ in enumerate(ids)]
+    await writer.append(*entries)
+    texts = [text for _, text, _ in entries]
+    for n, (cursor, _, _) in enumerate(entries):
+        after = await writer.log.read("acme", "s1", cursor)
+        assert [text for _, text in after] == texts[n + 1 :]
 
 
 async def test_the_newest_page_comes_oldest_first(writer):

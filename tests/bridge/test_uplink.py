@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from bridge import keys
 from bridge.agents import RENEW_SECONDS
 from bridge.protocol import uplink
-from bridge.protocol.attachment import Reason
+from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START
 from bridge.protocol.entry import Origin
 
@@ -365,6 +365,37 @@ async def test_the_time_of_a_round_trip_is_measured(process, connector):
     (claim,) = connection._claims.values()
     known = await process.relay.agents.round_trip_ms(claim.tenant, claim.agent)
     assert known == connection.round_trip_ms
+
+
+async def test_beats_keep_what_an_idle_connector_holds_and_a_lost_claim_is_made_anew(
+    process, connector
+):
+    """C05."""
+    await connector.store(connector.update(1))
+    (connection,) = process.relay.uplinks._all
+    (claim,) = connection._claims.values()
+    commands = process.relay.store.commands
+    held, meta = keys.claim(claim.tenant, claim.agent), keys.meta(claim.tenant, "s1")
+
+    def beat() -> None:
+        connection._renewed_at = connection._socket.last_heard - RENEW_SECONDS
+        connection.tick(connection._socket.last_heard)
+
+    for _ in range(3):  # each time as if nothing but beats had come for long
+        almost = await process.relay.store.time_ms() + 5_000
+        await commands.hset(held, "lease_until", almost)
+        await commands.hdel(held, "sessions_at")
+        await commands.pexpire(meta, 60_000)
+        beat()
+        await connector.call(uplink.TOKEN, token=connector.token)  # behind the renewal
+        assert int(await commands.hget(held, "lease_until")) > almost
+        assert await commands.pttl(meta) > 3_600_000
+    await commands.delete(held)
+    beat()
+    assert await connector.closed() == 1012
+    async with UplinkPeer(process, epoch=connector.epoch) as again:
+        await again.hello("s1")
+        await attachment(process, State.ATTACHED)
 
 
 # Who watches.

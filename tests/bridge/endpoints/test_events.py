@@ -103,6 +103,24 @@ async def test_a_reader_that_comes_back_gets_what_it_missed_and_nothing_twice(se
             assert await reader.entries(1) == [5]
 
 
+async def test_every_kind_of_event_comes_again_from_the_same_log(served, writer):
+    """B14."""
+    kinds = [writer.update(1), writer.question(2), writer.resolved(3)]
+    kinds += [writer.question(4, "rt-2", kind="elicitation"), writer.resolved(5, "rt-2")]
+    await writer.append(kinds[0])
+    async with served.client() as client:
+        async with reading(client) as live:
+            await writer.append(*kinds[1:])
+            first = [await live.next() for _ in kinds]
+        last = {"Last-Event-ID": f"{writer.epoch}:1"}
+        async with reading(client, **last) as again:
+            assert [await again.next() for _ in kinds[1:]] == first[1:]
+    assert [data["method"] for _, data in first] == [
+        *(entry.UPDATE, entry.PERMISSION, entry.RESOLVED),
+        *(entry.ELICITATION, entry.RESOLVED),
+    ]
+
+
 async def test_what_is_no_longer_held_is_said(served, writer):
     """B15."""
     await writer.append(*[writer.update(n) for n in range(1, 6)])

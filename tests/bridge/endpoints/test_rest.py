@@ -10,7 +10,7 @@ import pytest
 from fakes.served import serving
 
 from bridge import keys
-from bridge.protocol import round_trip
+from bridge.protocol import entry, round_trip
 from bridge.protocol.acp import Role
 from bridge.protocol.attachment import Reason
 from bridge.protocol.cursor import START
@@ -89,6 +89,17 @@ def steady(record):
     """A record without what depends on the moment it is read."""
     record.get("attachment", {}).pop("lastSeen", None)
     return record
+
+
+async def test_the_list_of_agents_says_when_each_was_last_heard(client, served, asked):
+    """C18."""
+    for quiet_ms, state in ((5_000, "attached"), (60_000, "unresponsive")):
+        await asked.agents.renew(asked.claim, quiet_ms)
+        [agent] = (await client.get("/api/agents")).json()["agents"]
+        now, shown = await served.relay.store.time_ms(), agent["attachment"]
+        age_ms = now - entry.milliseconds(shown["lastSeen"])
+        assert shown["state"] == state
+        assert quiet_ms <= age_ms < quiet_ms + 10_000
 
 
 async def test_closed_questions_are_shown_when_all_are_asked_for(client, asked):
