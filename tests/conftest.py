@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"failed: {skipped} skipped, which --no-skips forbids", red=True
         )
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Prints a figure behind the run."""
+    return lambda text: record_property("figure", text)
+
+
+@pytest.fixture(scope="session")
+def attack_length(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
+    """Chooses between the short form of a number and the one of ``./dev test attacks``."""
+    whole = pytestconfig.getoption("markexpr") == "attack"
+    return lambda short, long: long if whole else short
 
 
 @pytest.fixture(scope="session")

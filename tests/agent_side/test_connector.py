@@ -60,6 +60,7 @@ async def test_no_door_hears_of_a_session_before_its_opener_could_answer(tmp_pat
         await running.until(lambda: running.texts(session))
 
 
+@pytest.mark.attack("E14", "an agent forges our own messages and stamps")
 async def test_what_the_agent_sends_is_stamped_anew_and_nothing_forged_passes(tmp_path):
     steps = [
         {"notify": ["_bridge/resolved", {"sessionId": "session-1", "id": "x"}]},

@@ -33,6 +33,7 @@ def test_a_folder_inside_is_taken_and_the_own_one_by_default(policy, root):
     assert policy.check_cwd(None) == root.resolve()
 
 
+@pytest.mark.attack("E13", "a folder outside of the machine's own list")
 @pytest.mark.parametrize(
     "cwd",
     ["/", "relative", "..", 5, "/nowhere\0", "inside/../..", "{root}/out", "{root}/../outside"],

@@ -314,6 +314,7 @@ async def test_a_prompt_that_waited_in_the_mail_runs_after_a_crash(tmp_path):
             assert len({t["turn"] for t in mine}) == 1
 
 
+@pytest.mark.attack("E13", "modes and options that ask less, from afar")
 async def test_mail_outside_the_owner_s_limits_is_refused(tmp_path):
     modes = {"currentModeId": "plan", "availableModes": [{"id": "plan"}, {"id": "yolo"}]}
     options = [{"id": "unsafe", "options": [{"value": "on"}]}, {"id": "m", "category": "model"}]
@@ -445,6 +446,7 @@ async def test_goodbye_is_said_after_everything_else(tmp_path):
 # Last words.
 
 
+@pytest.mark.attack("E02", "refused credentials: the connector stops")
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
@@ -488,6 +490,7 @@ async def test_an_expired_token_is_named_and_a_renewed_one_is_tried(tmp_path):
             assert relay.headers[-1]["Authorization"] == "Bearer newer"
 
 
+@pytest.mark.attack("E02", "a token that ended: no loop")
 async def test_who_was_let_in_once_waits_for_another_token_and_comes_at_once(tmp_path):
     """B22, E01, E02."""
     token = tmp_path / "token"
@@ -510,6 +513,7 @@ async def test_who_was_let_in_once_waits_for_another_token_and_comes_at_once(tmp
             assert sent == [f"Bearer {t}" for t in ("good", "wrong", "newer")]
 
 
+@pytest.mark.attack("E01", "a token that is renewed while it streams")
 async def test_a_token_that_is_renewed_ahead_is_shown_on_the_open_connection(tmp_path):
     """E01."""
     token = tmp_path / "token"

@@ -201,6 +201,7 @@ FORGERIES = [
 ]
 
 
+@pytest.mark.attack("E06", "a relay forges and changes decisions at the real connector")
 async def test_no_forged_decision_is_accepted(stage):
     """A33, A34: forge, other session, other epoch, changed args and option, later time, own key."""
     reasons = {}
@@ -232,6 +233,7 @@ async def test_a_refused_decision_asks_again_under_a_new_id_and_the_honest_one_i
     await stage.running.until(lambda: stage.approved == [1])
 
 
+@pytest.mark.attack("E06", "a relay replays a decision")
 async def test_a_decision_that_comes_twice_counts_once(stage):
     """A35: replay; to the same question, and to the same text asked again later."""
     params, claims = stage.about(stage.question(), NO)
@@ -258,6 +260,7 @@ async def test_the_relay_cannot_say_who_decided(stage):
     assert (done.result["by"]["subject"], done.result["by"]["device"]) == ("alice", "pixel")
 
 
+@pytest.mark.attack("E06", "a relay keeps an answer for the connector's next process")
 async def test_a_decision_of_an_earlier_process_is_refused_by_the_next(tmp_path):
     """A36: the connector is started again while the relay holds an answer back."""
     async with FakeRelay() as relay:
@@ -309,6 +312,7 @@ def mail_forgeries(stage):
     yield prompt, phone.mail(cancel, **kind(8))
 
 
+@pytest.mark.attack("E06", "a relay prompts instead of approving")
 async def test_no_forged_prompt_reaches_the_agent(stage):
     """A37: a relay that cannot approve must not be able to prompt instead."""
     before = prompts(stage.running)
@@ -320,6 +324,7 @@ async def test_no_forged_prompt_reaches_the_agent(stage):
     assert prompts(stage.running) == before
 
 
+@pytest.mark.attack("E06", "every kind of mail, unsigned")
 @pytest.mark.parametrize(
     ("method", "params"),
     [

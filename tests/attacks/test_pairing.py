@@ -60,6 +60,7 @@ def no_key(_one, _offer):
     return json.dumps({"v": 1, "key": "A" * 86, "name": "x", "subject": "y", "nonce": "z"}), ""
 
 
+@pytest.mark.attack("E08", "a relay pairs a key of its own")
 @pytest.mark.parametrize(
     "forge",
     [swapped_key, own_secret, the_offers_own_proof, answer_of_another_pairing, no_key],

@@ -191,12 +191,6 @@ def own_server() -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture
-def figure(record_property):
-    """Prints a figure behind the run."""
-    return lambda text: record_property("figure", text)
-
-
-@pytest.fixture
 def own_redises() -> Iterator[Redises]:
     """Makes real servers of the test's own: a Cluster, replicas, Sentinels."""
     with redises() as made:

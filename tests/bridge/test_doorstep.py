@@ -128,6 +128,7 @@ async def unauthenticated(served):
     assert refused.value.response.status_code == 401
 
 
+@pytest.mark.attack("S30", "half-sent handshakes and idle lines from many addresses")
 async def test_a_flood_of_half_sent_handshakes_hinders_no_good_client(redis_url, figure):
     """S30."""
     async with serving(redis_url) as served:

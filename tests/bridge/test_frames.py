@@ -235,6 +235,7 @@ def test_fragments_are_counted_together():
     assert ours(parts, limit=1199)[2].code == 1009
 
 
+@pytest.mark.attack("S17", "a hundred thousand empty fragments")
 def test_a_hundred_thousand_empty_fragments_are_one_message():
     """S17."""
     stream = frame(1, b"a", fin=False) + frame(0, fin=False) * 100_000 + frame(0, b"b")

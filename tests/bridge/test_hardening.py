@@ -69,6 +69,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.attack("S16", "malformed frames at the relay's own websocket")
 @pytest.mark.parametrize("kind", MALFORMED)
 async def test_a_malformed_frame_is_answered_with_its_code(server, bystander, kind):
     stream, code = MALFORMED[kind]
@@ -154,6 +155,7 @@ async def test_a_hundred_hostile_clients_leave_the_others_alone(server, bystande
     await asyncio.gather(use(), *(attack(number) for number in range(100)))
 
 
+@pytest.mark.attack("S19", "fragments and giants that are announced")
 async def test_an_announced_giant_costs_no_memory(server, bystander):
     """The size in a header is checked, never allocated."""
 

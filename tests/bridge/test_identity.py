@@ -98,6 +98,7 @@ async def test_two_tokens_are_refused_rather_than_one_chosen(relay):
             await identify(relay, both, kind="person")
 
 
+@pytest.mark.attack("S07", "a good token in the address")
 @pytest.mark.parametrize(
     "query",
     [
@@ -173,6 +174,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.attack("S14", "a cookie with a foreign origin, or none")
 @pytest.mark.parametrize("origin", FOREIGN, ids=repr)
 async def test_a_cookie_with_a_foreign_origin_is_refused(relay, origin):
     secret = await cookie(relay)

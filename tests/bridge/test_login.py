@@ -75,6 +75,7 @@ async def test_who_signed_out_is_not_found_again(logins):
     assert await logins.find(secret) is None
 
 
+@pytest.mark.attack("S15", "a ticket again, and from another page")
 async def test_a_ticket_works_once_and_for_its_origin_alone(logins):
     secret, _ = await logins.sign_in(await link(logins), "Mac")
     identity = await logins.find(secret)

@@ -49,6 +49,7 @@ def test_the_tenth_key_is_newer_than_the_ninth(tmp_path):
     assert keys.newest[0] == "10"
 
 
+@pytest.mark.attack("E15", "keys are rotated while the relay runs")
 def test_a_running_process_takes_a_rotation_in_within_a_second(tmp_path):
     clock = Clock()
     running = SigningKeys(tmp_path, clock=clock)

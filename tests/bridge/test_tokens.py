@@ -155,6 +155,7 @@ def test_a_signed_token_with_a_wrong_claim_is_refused_and_the_claim_is_named(tok
     assert says in message
 
 
+@pytest.mark.attack("E03", "a clock that is a minute off")
 def test_a_minute_of_clock_difference_is_forgiven(tokens):
     token = sign(tokens, claims(exp=NOW - 59, iat=NOW - 900))
     assert tokens.verify(token, "person").subject == "alice"
@@ -246,6 +247,7 @@ def test_every_forgery_gets_the_same_words(tokens, good):
         assert refusal(tokens, forged) == "invalid token", name
 
 
+@pytest.mark.attack("S04", "jku, x5u and jwk in a token's header")
 def test_addresses_of_keys_in_the_header_are_never_asked(tokens, good):
     _, payload, signature = good.split(".")
     with socket.create_server(("127.0.0.1", 0)) as listener:

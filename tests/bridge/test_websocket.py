@@ -133,6 +133,7 @@ async def test_a_malformed_frame_is_answered_with_its_code(served):
     client.drop()
 
 
+@pytest.mark.attack("S17", "a hundred thousand malformed frames beside a good client")
 async def test_a_hundred_thousand_malformed_frames_leave_others_unharmed(server):
     """S17: over 100 connections, each ended by its first one."""
     good = await RawClient.connect(server.port, "/echo")
@@ -188,6 +189,7 @@ async def test_a_stock_client_connects_and_closes_cleanly(server):
     assert ws.close_code == 1000
 
 
+@pytest.mark.attack("S19", "compression is offered")
 async def test_compression_is_never_agreed_on(server):
     offer = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits"
     for path in ("/echo", "/plain"):

@@ -112,6 +112,7 @@ def forged(keys: Path, kind: str, how: str) -> str:
     return jwt.PyJWS(algorithms=["EdDSA"]).encode(changed, key, "EdDSA", read)
 
 
+@pytest.mark.attack("S01", "tokens that are none, at every door")
 @pytest.mark.parametrize(
     "how",
     ["expired", "for another audience", "of nobody", "of another key", "alg none", "changed"],
@@ -133,6 +134,7 @@ async def test_a_token_of_the_other_kind_opens_nothing(shared_site, kind, door):
     assert refused.value.response.status_code in {401, 403}
 
 
+@pytest.mark.attack("S07", "the log after a token in the address")
 async def test_a_token_in_the_address_is_refused_and_not_logged(shared_site):
     token = await shared_site.token()
     with pytest.raises(InvalidStatus) as refused:

@@ -1,5 +1,6 @@
 """A question of the agent at every surface: asked, answered once, withdrawn, told by whom."""
 
+import pytest
 from e2e.asking import (
     all_asked,
     chosen,
@@ -113,6 +114,7 @@ async def test_a_question_that_nobody_saw_is_asked_of_the_first_who_comes(stage,
     assert questions(bob) == []
 
 
+@pytest.mark.attack("A15", "an answer with another question's text")
 async def test_a_decision_is_about_one_question_though_agents_repeat_their_ids(stage):
     """A15."""
     same = {"toolCallId": "call-0"}
@@ -136,6 +138,7 @@ async def test_a_decision_is_about_one_question_though_agents_repeat_their_ids(s
     assert [r["id"] for r in await alice.round_trips(session=other)] == [b["id"]]
 
 
+@pytest.mark.attack("A16", "the same answer tapped twice")
 async def test_a_second_tap_is_late_and_the_next_question_is_untouched(stage):
     """A16."""
     at = await stage(turns=[[asks({}, 0), asks({}, 1)]])

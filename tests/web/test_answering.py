@@ -118,6 +118,7 @@ async def test_who_may_only_look_is_told_so(shared_house, sign_in, role):
     await alice.button("Reject").click()
 
 
+@pytest.mark.attack("A34", "a direction override in Chromium")
 async def test_a_hidden_character_is_shown_by_its_code(shared_house, sign_in):
     alice = await sign_in(shared_house)
     await alice.new_session()
@@ -127,6 +128,7 @@ async def test_a_hidden_character_is_shown_by_its_code(shared_house, sign_in):
     await alice.button("Reject").click()
 
 
+@pytest.mark.attack("A33", "a long command in Chromium")
 async def test_a_long_text_must_be_opened_before_it_is_allowed(shared_house, sign_in):
     alice = await sign_in(shared_house)
     await alice.new_session()
