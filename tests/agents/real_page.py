@@ -68,7 +68,7 @@ async def somebody(browser, house):
     """Sign somebody in on a phone; afterwards their page must have seen no error."""
     person = await Person.sign_in(browser, await house.link(), at=PHONE)
     yield person
-    await person.context.close()
+    await person.leave()
     assert person.problems == []
 
 

@@ -33,11 +33,12 @@ async def test_acpx_runs_a_turn_and_its_answer_counts(acpx, tmp_path, policy, wr
 async def test_acpx_keeps_a_session_over_several_processes(acpx, tmp_path):
     agent = [*DOOR, "--cwd", str(tmp_path)]
     await acpx(agent, "sessions", "new")
+    await is_free(tmp_path / "state")
     sessions = set()
     for name in ("first", "second"):
         command = ("--approve-all", "--ttl", "1", "prompt", f"run touch {name}")
         code, messages = await acpx(agent, *command)
-        assert code == 0
+        assert code == 0, messages
         await is_free(tmp_path / "state")
         assert (tmp_path / name).exists()
         prompts = [m for m in messages if m.get("method") == "session/prompt"]

@@ -63,5 +63,5 @@ async def sign_in(browser: Browser) -> AsyncIterator[SignIn]:
 
     yield enter
     for person in people:
-        await person.context.close()
+        await person.leave()
     assert [problem for person in people for problem in person.problems] == []

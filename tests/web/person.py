@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
@@ -29,6 +31,7 @@ window.mostSockets = () => most;
 """
 AWAY = re.compile("net::ERR_(CONNECTION|EMPTY_RESPONSE|TIMED_OUT|NETWORK)")
 DESK = {"width": 1440, "height": 900}
+CLOSES_WITHIN_SECONDS = 20
 
 
 class Person:
@@ -49,6 +52,11 @@ class Person:
         await person.page.goto(link)
         await person.is_live()
         return person
+
+    async def leave(self) -> None:
+        """Close the window; one that a busy Chromium keeps open goes with the browser."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.context.close(), CLOSES_WITHIN_SECONDS)
 
     async def is_live(self) -> None:
         await expect(self.page.locator("[data-link=live]").first).to_be_visible(timeout=20_000)

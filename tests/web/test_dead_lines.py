@@ -53,7 +53,7 @@ async def test_a_message_whose_answer_was_cut_off_is_there_after_a_reload_and_ra
         await alice.turn_ends()
         await expect(alice.transcript.locator(".said")).to_have_count(1)
         assert (shared_house.work / "cut.txt").read_text() == "ran\n"
-        await alice.context.close()
+        await alice.leave()
 
 
 async def test_an_old_message_that_never_arrived_is_shown_as_unknown_and_runs_when_it_is_said(

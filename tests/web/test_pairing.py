@@ -19,7 +19,7 @@ async def phone_at(browser, house, fragment):
         await phone.page.goto(f"{link}&{fragment}")
         yield phone
     finally:
-        await phone.context.close()
+        await phone.leave()
 
 
 async def test_from_the_code_to_the_first_signed_approval_in_four_taps(own_house, browser, sign_in):

@@ -14,7 +14,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(shared_house, bro
     await second.goto(link)
     await expect(second.get_by_role("alert")).to_contain_text("The link did not sign you in")
     await expect(second.locator("pre").first).to_have_text("chimera-relay link")
-    await first.context.close()
+    await first.leave()
     await context.close()
 
 
