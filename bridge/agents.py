@@ -189,6 +189,16 @@ class Agents:
         )
         await self._inbox.wake(nodes, keys.changes(claim.tenant))
 
+    async def lose(self, tenant: str, agent: str, node: str) -> None:
+        """Note that the process which held an agent's connection is gone with it."""
+        changes, reason = keys.changes(tenant), Reason.SOCKET_CLOSED.value
+        nodes = await self._store.run(
+            "lose",
+            [keys.claim(tenant, agent), changes, keys.watch(changes)],
+            [node, reason, self._life_ms, notice(Change("agent", agent, reason=reason))],
+        )
+        await self._inbox.wake(nodes, changes)
+
     async def put_card(self, claim: Claim, card: AgentCard) -> None:
         """Store the agent's card; raises Replaced."""
         if card.id != claim.agent:

@@ -12,11 +12,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
-from bridge.agents import Agents
+from bridge.agents import AgentRecord, Agents
 from bridge.changes import Change
 from bridge.dashboards import Dashboards
 from bridge.frames import text_frame
 from bridge.health import Health
+from bridge.nodes import Nodes
 from bridge.outage import Outage
 from bridge.presence import RENEW_SECONDS, Presence
 from bridge.protocol import jsonrpc
@@ -48,17 +49,19 @@ class Bulletin:
     def __init__(
         self,
         dashboards: Dashboards,
+        *,
         agents: Agents,
+        nodes: Nodes,
         sessions: Sessions,
         round_trips: RoundTrips,
         presence: Presence,
-        *,
         health: Health,
     ) -> None:
         """Read records from these, for those dashboards."""
         self._health = health
         self._dashboards = dashboards
         self._agents = agents
+        self._nodes = nodes
         self._presence = presence
         self._get: dict[str, Get] = {
             "agent": agents.get,
@@ -68,6 +71,7 @@ class Bulletin:
         self._due: dict[tuple[str, str, str], None] = {}  # (tenant, kind, id), in order
         self._wanted = asyncio.Event()
         self._shown: dict[tuple[str, str], Payload] = {}  # (tenant, agent) → attachment told
+        self._looked_at: set[str] = set()  # tenants
 
     def note(self, tenant: str, change: Change) -> None:
         """Have a record that changed told to the tenant's dashboards."""
@@ -121,6 +125,8 @@ class Bulletin:
             record = await self._get[kind](tenant, id_)
         except NotFound:
             return
+        if isinstance(record, AgentRecord):
+            self._nodes.note(tenant, record)
         frame = text_frame(jsonrpc.notification(CHANGED, {kind: record.as_json()}))
         for one in self._dashboards.watchers_of(tenant):
             one.socket.write(frame)
@@ -145,7 +151,7 @@ class Bulletin:
                 if now - renewed_at >= RENEW_SECONDS:
                     await self._note_presence(self._dashboards.watched(), changed=False)
                     renewed_at = now
-                if now - looked_at >= LOOK_SECONDS:
+                if now - looked_at >= LOOK_SECONDS or self._has_new_tenants():
                     await self._look_at_agents()
                     looked_at = now
                     outage.over()
@@ -157,11 +163,17 @@ class Bulletin:
             watching = self._dashboards.watching(tenant, session_id)
             await self._presence.put(tenant, session_id, watching, changed=changed)
 
+    def _has_new_tenants(self) -> bool:
+        return not self._dashboards.tenants() <= self._looked_at
+
     async def _look_at_agents(self) -> None:
-        for tenant in self._dashboards.tenants():
+        tenants = self._dashboards.tenants()
+        for tenant in tenants:
             for agent in await self._agents.list(tenant):
+                self._nodes.note(tenant, agent)
                 shown = agent.as_json()["attachment"]
                 told = {name: shown[name] for name in ("state", "reason")}
                 if self._shown.get((tenant, agent.id), told) != told:
                     self._add(tenant, "agent", agent.id)
                 self._shown[tenant, agent.id] = told
+        self._looked_at = tenants

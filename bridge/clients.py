@@ -26,6 +26,7 @@ READ_SECONDS = 2.0
 READER_READ_SECONDS = 3.0  # longer than any XREAD BLOCK
 CONNECTIONS = 8
 POOL_WAIT_SECONDS = 1.0
+NAME = "chimera-relay"
 SENTINEL_SECONDS = 0.5  # for one Sentinel to answer, before the next is asked
 
 
@@ -37,7 +38,7 @@ class Bounds:
     read_seconds: float
     retries: int
 
-    def of_connection(self, address: Address) -> dict[str, Any]:
+    def of_connection(self, address: Address, name: str) -> dict[str, Any]:
         """Give the options of each connection, by redis-py's names."""
         backoff = ExponentialBackoff(cap=0.2, base=0.02) if self.retries else NoBackoff()
         bounds = {
@@ -45,7 +46,7 @@ class Bounds:
             "socket_timeout": self.read_seconds,
             "retry": Retry(backoff, self.retries),
             "protocol": 2,  # XREAD answers a list here, a dictionary in 3
-            "client_name": "chimera-relay",
+            "client_name": name,
         }
         if not address.shown.startswith("unix:"):
             bounds["socket_keepalive"] = False
@@ -65,13 +66,16 @@ class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
     """Connections to whom the Sentinels call master; whoever finds none free waits."""
 
 
-def open_client(address: Address, bounds: Bounds) -> Any:
-    """Make a client that connects when first used: a Redis, or a Cluster that is used as one."""
+def open_client(address: Address, bounds: Bounds, name: str = NAME) -> Any:
+    """Make a client that connects when first used: a Redis, or a Cluster that is used as one.
+
+    ``name``: what Redis shows its connections as.
+    """
     if address.form == "cluster":
-        return Cluster(address.nodes, partial(_node_client, address, bounds))
+        return Cluster(address.nodes, partial(_node_client, address, bounds, name))
     if address.form == "sentinel":
-        return LineClient(connection_pool=_sentinel_pool(address, bounds))
-    options = bounds.of_pool() | bounds.of_connection(address)
+        return LineClient(connection_pool=_sentinel_pool(address, bounds, name))
+    options = bounds.of_pool() | bounds.of_connection(address, name)
     try:
         return LineClient(connection_pool=BlockingConnectionPool.from_url(address.url, **options))
     except ValueError:  # its text may hold the password
@@ -90,19 +94,19 @@ async def close_client(client: Any) -> None:
             await sentinel.aclose()
 
 
-def _node_client(address: Address, bounds: Bounds, node: Node) -> Redis:
+def _node_client(address: Address, bounds: Bounds, name: str, node: Node) -> Redis:
     pool = BlockingConnectionPool(
         connection_class=SSLConnection if address.is_tls else Connection,
         host=node.host,
         port=node.port,
         **bounds.of_pool(),
-        **bounds.of_connection(address),
+        **bounds.of_connection(address, name),
         **address.options,
     )
     return LineClient(connection_pool=pool)
 
 
-def _sentinel_pool(address: Address, bounds: Bounds) -> SentinelPool:
+def _sentinel_pool(address: Address, bounds: Bounds, name: str) -> SentinelPool:
     asking = {
         "socket_connect_timeout": SENTINEL_SECONDS,
         "socket_timeout": SENTINEL_SECONDS,
@@ -116,6 +120,6 @@ def _sentinel_pool(address: Address, bounds: Bounds) -> SentinelPool:
         Sentinel(address.nodes, sentinel_kwargs=asking),  # type: ignore[no-untyped-call]
         ssl=address.is_tls,
         **bounds.of_pool(),
-        **bounds.of_connection(address),
+        **bounds.of_connection(address, name),
         **address.options,
     )

@@ -18,7 +18,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from bridge import fitness, keys
 from bridge.address import Address
-from bridge.clients import COMMANDS, PROBER, READER, close_client, open_client
+from bridge.clients import COMMANDS, NAME, PROBER, READER, close_client, open_client
 from bridge.cluster import Cluster
 from bridge.fitness import NotReplicated
 from bridge.protocol.errors import StoreUnavailable
@@ -56,11 +56,11 @@ class Store:
     reader: Any
     prober: Any
 
-    def __init__(self, address: Address, replicas: int, wait_ms: int) -> None:
+    def __init__(self, address: Address, replicas: int, wait_ms: int, name: str = NAME) -> None:
         """Take how many replicas must have what is acknowledged."""
-        self.commands = open_client(address, COMMANDS)
-        self.reader = open_client(address, READER)
-        self.prober = open_client(address, PROBER)  # waits for none of those that hang
+        self.commands = open_client(address, COMMANDS, name)
+        self.reader = open_client(address, READER, name)
+        self.prober = open_client(address, PROBER, name)  # waits for none of those that hang
         self.failures = 0  # operations, since the start
         self.in_doubt = asyncio.Event()  # one has failed
         self.form = address.form
@@ -69,9 +69,14 @@ class Store:
         self._wait_ms = wait_ms
 
     @classmethod
-    def open(cls, url: str, replicas: int = NO_REPLICAS, wait_ms: int = WAIT_MS) -> Store:
-        """Make the clients for a URL (``address.py``), which connect when first used."""
-        return cls(Address.parse(url), replicas, wait_ms)
+    def open(
+        cls, url: str, replicas: int = NO_REPLICAS, wait_ms: int = WAIT_MS, *, node: str = ""
+    ) -> Store:
+        """Make the clients for a URL (``address.py``), which connect when first used.
+
+        ``node``: the relay process whose they are; others see by them whether it is there.
+        """
+        return cls(Address.parse(url), replicas, wait_ms, client_name(node) if node else NAME)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -197,6 +202,11 @@ class Store:
         """Give Redis's clock in Unix milliseconds."""
         async with self.operation():
             return as_ms(await self.commands.time())
+
+
+def client_name(node: str) -> str:
+    """Give what Redis shows a relay process's connections as."""
+    return f"{NAME}-{node}"
 
 
 def as_ms(time: tuple[int, int] | Sequence[int | bytes]) -> int:

@@ -28,6 +28,7 @@ from bridge.log import Log, LogLimits
 from bridge.login import Logins
 from bridge.mail import Mailbox
 from bridge.metrics import Metrics
+from bridge.nodes import Nodes
 from bridge.origins import Origins
 from bridge.pairing import Pairings
 from bridge.presence import Presence
@@ -73,6 +74,7 @@ class Relay:
     audit: Audit
     changes: ChangeFeed
     presence: Presence
+    nodes: Nodes
     uplinks: Uplinks
     dashboards: Dashboards
     bulletin: Bulletin
@@ -96,10 +98,12 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
     tokens = Tokens(settings.keys_folder)
     with ExitStack() as stack:
         embedded, url = _start_store(settings, stack)
-        store = Store.open(url, settings.redis_wait_replicas, settings.redis_wait_ms)
+        node = secrets.token_hex(8)
+        replicas, wait_ms = settings.redis_wait_replicas, settings.redis_wait_ms
+        store = Store.open(url, replicas, wait_ms, node=node)
         try:
             await store.check()
-            relay = _assemble(settings, tokens, store)
+            relay = _assemble(settings, tokens, store, node)
             relay.inbox.recovered.update({relay.uplinks.recovered, relay.dashboards.recovered})
             relay.health.recovered.update(relay.inbox.recovered)
             relay.health.changed.add(relay.bulletin.tell_health)
@@ -107,6 +111,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
+            relay.tasks.start("nodes", relay.nodes.run())
             relay.tasks.start("bulletin", relay.bulletin.run())
             relay.tasks.start("audit", relay.audit.run())
             if embedded is not None:
@@ -136,8 +141,7 @@ def _start_store(settings: Settings, stack: ExitStack) -> tuple[EmbeddedValkey |
     return embedded, url
 
 
-def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
-    node = secrets.token_hex(8)
+def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Relay:
     streams: set[Stream] = set()
     admission = Admission(_socket_limits(settings))
     limits = LogLimits(settings.log_entries, settings.log_bytes, settings.log_age_seconds)
@@ -151,6 +155,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
     journals = Journals(store, inbox, agents, uplinks, tasks)
     health = Health(store)
     logins, identities = Logins(store), Identities()
+    nodes = Nodes(store, inbox, agents)
     devices = Devices(store, inbox, agents, logins, audit)
     return Relay(
         settings=settings,
@@ -169,9 +174,18 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store) -> Relay:
         audit=audit,
         changes=ChangeFeed(store, inbox, identities.heed),
         presence=presence,
+        nodes=nodes,
         uplinks=uplinks,
         dashboards=dashboards,
-        bulletin=Bulletin(dashboards, agents, sessions, round_trips, presence, health=health),
+        bulletin=Bulletin(
+            dashboards,
+            agents=agents,
+            nodes=nodes,
+            sessions=sessions,
+            round_trips=round_trips,
+            presence=presence,
+            health=health,
+        ),
         tokens=tokens,
         logins=logins,
         identities=identities,

@@ -203,9 +203,10 @@ def writer_at():
 
     @contextlib.asynccontextmanager
     async def make(url: str, tenant: str = "acme", *, node: str = "", **how: int):
+        node = node or f"node-{secrets.token_hex(4)}"
         async with (
-            opened(url, **how) as own,
-            running(Inbox(own, node or f"node-{secrets.token_hex(4)}")) as started,
+            opened(url, node=node, **how) as own,
+            running(Inbox(own, node)) as started,
             writing(own, started) as claimed,
         ):
             await claimed.take_claim(tenant=tenant)
@@ -215,7 +216,7 @@ def writer_at():
 
 
 @contextlib.asynccontextmanager
-async def opened(url: str, **how: int) -> AsyncIterator[Store]:
+async def opened(url: str, **how: int | str) -> AsyncIterator[Store]:
     fresh = Store.open(url, **how)
     try:
         yield fresh

@@ -11,6 +11,7 @@ from bridge.bulletin import CHANGED
 from bridge.protocol import uplink
 from bridge.protocol.acp import Role
 from bridge.protocol.uplink import AgentCard, ConnectorCard, Hello
+from bridge.redis import Store
 
 
 @pytest.fixture
@@ -79,13 +80,15 @@ async def test_an_agent_that_comes_and_goes_is_told(process, watcher):
     assert ended["params"]["agent"]["attachment"]["reason"] == "said_goodbye"
 
 
-async def test_an_agent_whose_relay_process_died_is_told_without_a_word_of_it(
-    monkeypatch, process, watcher
+async def test_an_agent_whose_relays_machine_died_is_told_without_a_word_of_it(
+    monkeypatch, process, watcher, redis_url
 ):
     monkeypatch.setattr("bridge.bulletin.LOOK_SECONDS", 0.0)
+    left_open = Store.open(redis_url, node="died")
+    await left_open.time_ms()
     card = AgentCard(fresh("a"), "claude")
     hello = Hello(1, "w9", ConnectorCard("0.1.0"), [card])
-    await process.relay.agents.claim("acme", hello, card, "a process that died")
+    await process.relay.agents.claim("acme", hello, card, "died")
     async with asyncio.timeout(10):
         while ("acme", card.id) not in process.relay.bulletin._shown:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -98,6 +101,7 @@ async def test_an_agent_whose_relay_process_died_is_told_without_a_word_of_it(
         )
     )
     assert told["params"]["agent"]["attachment"]["reason"] == "relay_unreachable"
+    await left_open.aclose()
 
 
 async def test_what_happens_right_behind_the_lists_is_not_missed(process, connector):

@@ -201,6 +201,7 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         await devices.paired("acme", DeviceCard("dev-1", "", "pixel", "alice"), "login-1")
         await writer.inbox.follow("acme", keys.log("acme", "s1"), "0-0", print).ready()
         await ChangeFeed(store, writer.inbox).tell("acme", Change("login", "alice"))
+        await writer.agents.lose("acme", "a1", writer.inbox.node)
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py
     assert {name for name, *_ in runs} == set(SCRIPTS) - elsewhere

@@ -96,8 +96,10 @@ export class Prompts {
     } catch (error) {
       const known = this.waiting.value.find((one) => one.mailId === mailId);
       if (!known) return;
-      if (error instanceof Disconnected) this.put({ ...known, state: "unsent" });
-      else if (error instanceof RequestError || error instanceof NotPaired) {
+      if (error instanceof Disconnected) {
+        // What was decided about it meanwhile stays.
+        if (known.state === "sent") this.put({ ...known, state: "unsent" });
+      } else if (error instanceof RequestError || error instanceof NotPaired) {
         this.put({ ...known, state: "failed", message: error.message });
       } else throw error;
     }
