@@ -1,7 +1,7 @@
 """Agents: who may write for each, what it is, and whether it is reachable.
 
 A claim is the right of one connector process to write an agent's sessions. Its lease is renewed
-every ten seconds by the relay process that holds the connector's socket.
+every five seconds by the relay process that holds the connector's socket.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import AgentCard, ConnectorCard, Hello
 from bridge.redis import Store, as_ms
 
-RENEW_SECONDS = 10.0
-LEASE_MS = 30_000  # two renewals may be missed
+RENEW_SECONDS = 5.0  # so that what is known of a silent but living line is never 19 s old
+LEASE_MS = 30_000  # five renewals may be missed
 AHEAD_MS = 24 * 3600 * 1000  # a clock may be wrong by a day, not by more
 CLAIMED = "claimed"  # a notice's state: somebody else's claim may be over
 SESSIONS_TURN_MS = 3600 * 1000  # how often a living claim extends its sessions' lives

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from bridge.relay import Relay
 
 HELLO_SECONDS = 5.0
+# Looked at once a second: said within the time that the protocol gives, not after it.
+DEAD_SECONDS = uplink.PING_AFTER_SECONDS + uplink.DEAD_AFTER_SECONDS - 1.0
 MAX_ERRANDS = 2_000  # a connector that sends faster than the store takes is told to come again
 
 logger = logging.getLogger(__name__)
@@ -132,7 +134,7 @@ class Uplink:
         if expires is not None and time.time() * 1000 >= expires:
             self._end(Reason.TOKEN_EXPIRED, CloseCode.TOKEN_INVALID)
         silent = now - self._socket.last_heard
-        if silent >= uplink.PING_AFTER_SECONDS + uplink.DEAD_AFTER_SECONDS:
+        if silent >= DEAD_SECONDS:
             self._end(Reason.PONG_MISSED, CloseCode.GOING_AWAY)
         elif silent >= uplink.PING_AFTER_SECONDS and self._pinged_at < self._socket.last_heard:
             self._pings += 1

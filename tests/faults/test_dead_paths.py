@@ -12,12 +12,10 @@ from faults.house import opening
 from faults.lag import Lag
 from faults.netns import NEEDS, Namespace, can_make
 
-from bridge.protocol.attachment import SILENCE_MS
-
 PROBES_SECONDS = 0.02
 
 
-async def test_a_connector_whose_line_is_dead_is_shown_to_be_away(house, row, bar):
+async def test_a_connector_whose_line_is_dead_is_shown_to_be_away(house, row, length):
     """R10."""
     if not can_make():
         row("R10", "a connector half open", cannot_run=NEEDS)
@@ -43,7 +41,7 @@ async def test_a_connector_whose_line_is_dead_is_shown_to_be_away(house, row, ba
                 **await at.left(),
             )
     assert found["reason"] in {"pong_missed", "socket_closed"}
-    assert detect <= SILENCE_MS / 1000 + bar(2)
+    assert detect <= length(30, 20)
 
 
 async def attachment(alice) -> dict[str, str]:
