@@ -57,9 +57,11 @@ const LONGEST_WAIT = 30_000;
 // A link that was greeted and lived so long was a good one: the next wait is a short one again.
 const GOOD_LIFE = 1_000;
 const ANSWER_WITHIN = 15_000;
-const PROBE_WITHIN = 5_000;
-// Routers drop idle TCP after about a minute, and a browser tells nothing of it.
-const PROBE_AFTER = 25_000;
+export const PROBE_WITHIN = 5_000;
+export const LOOK_EVERY = 5_000;
+// Routers drop idle TCP after about a minute, and a browser tells nothing of it. Together with the
+// 20 s in which a relay notices a dead connector, what a visible page shows is at most 45 s old.
+export const PROBE_AFTER = 15_000;
 const OPEN_WITHIN = 8_000;
 // Who is looked at again does not wait that long for a socket that was opened before.
 const PATIENCE_WHEN_SEEN = 3_000;
@@ -108,7 +110,7 @@ export class Connection {
     this.stopped = false;
     this.attempts = 0;
     this.brokenSince = null;
-    this.watchdog = setInterval(() => this.probeIfSilent(), 5_000);
+    this.watchdog = setInterval(() => this.probeIfSilent(), LOOK_EVERY);
     this.listener.link({ state: "connecting", since: Date.now() });
     this.connect();
   }
