@@ -16,7 +16,7 @@ from agent_side.agents.process import AgentCommand
 from agent_side.connector import Connector, ExitReason
 from agent_side.console import Console, watch_terminal
 from agent_side.doors.lines import take_stdio
-from agent_side.doors.stdio import serve_stdio
+from agent_side.doors.stdio import serve_lines
 from agent_side.settings import ConnectorSettings, RelayTarget
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: Windows has no SIGHUP
@@ -46,7 +46,7 @@ async def run_connector(
 
     async def serve_editor() -> None:
         if lines is not None:
-            await serve_stdio(connector, lines)
+            await serve_lines(connector, lines)
             if not doors.stay:
                 stop("the editor left")
 

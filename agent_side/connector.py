@@ -6,10 +6,11 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_side.agents.process import AgentCommand, AgentStartError
+from agent_side.audience import Audience
 from agent_side.devices import Devices, DevicesUnreadable
 from agent_side.door import Door
 from agent_side.envoy import Affairs, Envoy
@@ -18,7 +19,7 @@ from agent_side.folder import AlreadyRunning, StateFolder
 from agent_side.host import Ears, Host
 from agent_side.inviting import serve_side_door
 from agent_side.journal import Journal
-from agent_side.log import Log, Piece, Written
+from agent_side.log import Log, Written
 from agent_side.mailbox import Mailbox
 from agent_side.opening import Opened
 from agent_side.orders import Orders
@@ -35,7 +36,6 @@ from agent_side.status import Status
 from agent_side.tasks import Tasks
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
-from bridge.protocol import entry
 from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Origin
@@ -77,6 +77,8 @@ class Connector:
         self, settings: ConnectorSettings, command: AgentCommand, *, relay: RelayTarget | None
     ) -> None:
         """Take what to run and where to attach; nothing is opened before ``run``."""
+        self._settings = settings
+        self._audience = Audience()
         self._folder = StateFolder(settings.folder)
         self._journal = Journal(self._folder.sessions)
         self._mailbox = Mailbox(self._folder.mail, self._disk_failed)
@@ -87,9 +89,9 @@ class Connector:
             self._deliver,
             self._disk_failed,
             is_behind=self._is_behind,
-            on_piece=self._show_piece,
+            on_piece=self._audience.piece,
         )
-        self._status = Status(relay.url if relay else None, self._status_changed)
+        self._status = Status(relay.url if relay else None, self._audience.status_changed)
         self._tasks = Tasks()
         self._policy = Policy(settings, command.ask_mode)
         self._devices = Devices(settings.state_dir)
@@ -103,11 +105,11 @@ class Connector:
             mailbox=self._mailbox,
             signatures=self._signatures,
             ears=Ears(
-                asked=self._asked,
-                closed=self._closed,
+                asked=self._audience.asked,
+                closed=self._audience.closed,
                 session_changed=self._session_changed,
                 agent_changed=self._agent_changed,
-                notification=self._passed_on,
+                notification=self._audience.passed_on,
             ),
             spawn=self._tasks.spawn,
         )
@@ -115,7 +117,6 @@ class Connector:
         if relay is not None:
             self._envoy.uplink = Uplink(relay, self._envoy, self._outbox, self._status)
         self._side_door = SideDoor(self._folder.path, lambda *heard: serve_side_door(self, *heard))
-        self._doors: list[Door] = []
         self._ending: ExitReason | None = None
         self._ended = asyncio.Event()
         self._ready = asyncio.Event()
@@ -145,14 +146,23 @@ class Connector:
 
     def open_door(self, door: Door) -> None:
         """Tell a door everything from now on; what is open already stands in ``questions``."""
-        self._doors.append(door)
+        self._audience.open(door)
 
     def close_door(self, door: Door) -> None:
         """Tell a door nothing more."""
-        if door in self._doors:
-            self._doors.remove(door)
+        self._audience.close(door)
 
     # What is there.
+
+    @property
+    def cwd(self) -> Path:
+        """Where sessions open when nobody says otherwise."""
+        return self._settings.cwd
+
+    @property
+    def sandbox(self) -> str:
+        """What holds the agent's commands back; fixed at the start."""
+        return "off"
 
     @property
     def agent(self) -> AgentCard:
@@ -168,6 +178,10 @@ class Connector:
     def sessions(self) -> Mapping[str, Session]:
         """All sessions by their public id, the oldest first."""
         return self._host.roster.sessions
+
+    def session(self, session_id: str) -> Session:
+        """Give one of them; raises NotFound."""
+        return self._host.roster.get(session_id)
 
     @property
     def questions(self) -> Mapping[str, Question]:
@@ -234,10 +248,19 @@ class Connector:
         """Stop the running prompt and the caller's waiting ones; raises NotFound."""
         self._host.cancel(session_id, origin)
 
+    def withdraw_prompt(self, session_id: str, mail_id: str, origin: Origin) -> None:
+        """Stop one prompt, running or waiting, and no other work; raises NotFound."""
+        self._host.withdraw_prompt(session_id, mail_id, origin)
+
     async def set_mode(self, session_id: str, mode_id: str, origin: Origin) -> Payload:
         """Set a session's mode, any that the agent takes: this is its own machine."""
         logger.debug("%s sets mode %s", origin.subject, mode_id)
         return await self._host.set_mode(session_id, mode_id)
+
+    async def set_model(self, session_id: str, model_id: str, origin: Origin) -> Payload:
+        """Set a session's model, any that the agent takes."""
+        logger.debug("%s sets model %s", origin.subject, model_id)
+        return await self._host.set_model(session_id, model_id)
 
     async def set_config_option(self, session_id: str, params: Payload, origin: Origin) -> Payload:
         """Set a config option, any that the agent takes."""
@@ -366,9 +389,7 @@ class Connector:
         self._outbox.put(written.session_id)
         if self._envoy.uplink is not None:
             self._envoy.uplink.poke()
-        if self._doors:
-            envelope = entry.read(written.text)
-            self._tell_doors(lambda d: d.entry(written.session_id, written.text, envelope))
+        self._audience.entry(written)
 
     def _is_behind(self) -> bool:
         """Whether the relay gets what the agent says later than it could be told."""
@@ -376,35 +397,13 @@ class Connector:
             return False
         return not self._outbox.connected or self._outbox.is_behind(self._status.round_trip_ms)
 
-    def _show_piece(self, piece: Piece) -> None:
-        self._tell_doors(lambda d: d.piece(piece.session_id, piece.text, is_first=piece.is_first))
-
     def _tell_relay(self, method: str, params: object) -> None:
         self._envoy.tell(method, params)
 
-    def _asked(self, question: Question) -> None:
-        self._tell_doors(lambda door: door.ask(question))
-
-    def _closed(self, question: Question, resolved: Resolved) -> None:
-        self._tell_doors(lambda door: door.withdraw(question, resolved))
-
-    def _passed_on(self, session_id: str | None, method: str, params: Payload) -> None:
-        self._tell_doors(lambda door: door.notification(session_id, method, params))
-
     def _session_changed(self, session: Session) -> None:
         self._envoy.session_changed(session)
-        self._log.then(self._status_changed)
+        self._log.then(self._audience.status_changed)
 
     def _agent_changed(self) -> None:
         self._envoy.agent_changed()
-        self._status_changed()
-
-    def _status_changed(self) -> None:
-        self._tell_doors(lambda door: door.status_changed())
-
-    def _tell_doors(self, tell: Callable[[Door], None]) -> None:
-        for door in list(self._doors):
-            try:
-                tell(door)
-            except Exception:
-                logger.exception("the door %s failed", door.name)
+        self._audience.status_changed()

@@ -167,7 +167,7 @@ class Conversation:
 
     def skipped(self) -> None:
         """Tell the editor that a line of its was too long to take."""
-        self.to_editor(jsonrpc.error(None, InvalidRequest("the line is longer than 64 MiB")))
+        self.to_editor(jsonrpc.error(None, InvalidRequest("the line is longer than 48 MiB")))
 
     def _initialize(self, message: jsonrpc.Request) -> None:
         if self._hello is not None:

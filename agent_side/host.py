@@ -174,11 +174,24 @@ class Host:
         """Stop the running prompt and the caller's waiting ones; raises NotFound."""
         self._turns[self.roster.get(session_id).id].cancel(origin)
 
+    def withdraw_prompt(self, session_id: str, mail_id: str, by: Origin) -> None:
+        """Stop one prompt, running or waiting, and no other work; raises NotFound."""
+        self._turns[self.roster.get(session_id).id].withdraw(mail_id, by)
+
     def set_mode(self, session_id: str, mode_id: str) -> Awaitable[Payload]:
         """Set a session's mode, sent at once when the agent knows the session."""
         session = self.roster.get(session_id)
         params: Payload = {"modeId": mode_id}
         return self._change(session, acp.SET_MODE, params, lambda _: session.set_mode(mode_id))
+
+    def set_model(self, session_id: str, model_id: str) -> Awaitable[Payload]:
+        """Set a session's model, by a config option where the agent has one for it."""
+        session = self.roster.get(session_id)
+        option = session.model_option()
+        if option is not None:
+            return self.set_config_option(session_id, {"configId": option, "value": model_id})
+        params: Payload = {"modelId": model_id}
+        return self._change(session, acp.SET_MODEL, params, lambda _: session.set_model(model_id))
 
     def set_config_option(self, session_id: str, params: Payload) -> Awaitable[Payload]:
         """Set a config option, sent at once when the agent knows the session."""

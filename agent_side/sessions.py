@@ -164,6 +164,13 @@ class Session:
                 return acp.SET_CONFIG_OPTION, {"configId": option.get("id"), "value": mode}
         return None
 
+    def model_option(self) -> str | None:
+        """Give the id of the config option that chooses the model, where there is one."""
+        for option in _objects(self.facts.config_options):
+            if option.get("category") == "model" and isinstance(option.get("id"), str):
+                return str(option["id"])
+        return None
+
     # What changes it.
 
     def say(self, cleaned: Cleaned) -> None:
@@ -230,6 +237,12 @@ class Session:
         """Keep that the agent is in a mode now."""
         if self.facts.modes is not None:
             self.facts.modes = {**self.facts.modes, "currentModeId": mode_id}
+        self.changed()
+
+    def set_model(self, model_id: str) -> None:
+        """Keep that the agent uses a model now."""
+        if self.facts.models is not None:
+            self.facts.models = {**self.facts.models, "currentModelId": model_id}
         self.changed()
 
     def name_after(self, prompt: list[Payload]) -> None:

@@ -77,6 +77,16 @@ class Turns:
         for turn in dropped:
             self._end(turn, TurnEnd(CANCELLED))
 
+    def withdraw(self, mail_id: str, by: Origin) -> None:
+        """Stop one prompt, whether it runs or waits, and no other."""
+        if self._running is not None and self._running.mail_id == mail_id:
+            if self._live:
+                self._tell_to_stop()
+            self._stage.questions.close_session(self._session.id, Reason.CANCELLED, by)
+        for turn in [turn for turn in self._waiting if turn.mail_id == mail_id]:
+            self._waiting.remove(turn)
+            self._end(turn, TurnEnd(CANCELLED))
+
     # Inside.
 
     def _tell_to_stop(self) -> None:

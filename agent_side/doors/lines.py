@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from agent_side.agents.lines import LineSplitter
 
-LINE_LIMIT = 64 << 20  # bytes; editors send whole files and images in one line
+LINE_LIMIT = 48 << 20  # bytes; editors send whole files and images in one line
 UNREAD_LIMIT = 128 << 20  # bytes waiting for a client that does not read; then it counts as gone
 FLUSH_SECONDS = 2.0  # for what is still to be written at the end
 _CHUNK = 1 << 18

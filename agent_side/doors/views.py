@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,12 +25,14 @@ class _View:
 class Views:
     """How far one client has each session; ``write`` takes each message for it."""
 
-    def __init__(self, connector: Connector, write: Callable[[bytes], None]) -> None:
-        """Begin with no session open."""
-        self.own: set[str] = set()  # mail ids of the client's prompts, which are not echoed to it
+    def __init__(
+        self, connector: Connector, write: Callable[[bytes], None], own: Container[str]
+    ) -> None:
+        """Begin with no session open; ``own``: mail ids of prompts that are not echoed."""
         self.aware = False  # the client asked for our own messages too
         self._connector = connector
         self._write = write
+        self._own = own
         self._open: dict[str, _View] = {}
 
     def __contains__(self, session_id: str) -> bool:
@@ -87,7 +89,7 @@ class Views:
 
     def _is_shown(self, envelope: Envelope, *, live: bool) -> bool:
         if envelope.method == entry.UPDATE:
-            return not (live and envelope.meta.mail_id in self.own)
+            return not (live and envelope.meta.mail_id in self._own)
         if envelope.method in entry.QUESTIONS:
             return False  # they are asked, under an id of the client's own
         return self.aware or envelope.method == entry.GAP

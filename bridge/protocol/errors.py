@@ -6,7 +6,9 @@ BridgeError
 ├── MethodNotFound        -32601  404
 ├── InvalidParams         -32602  400
 │   ├── UnknownOption             an option that the agent did not offer
-│   └── CwdNotAllowed             a folder outside the configured roots
+│   ├── CwdNotAllowed             a folder outside the configured roots
+│   ├── UntrustedWorkspace        a folder that the machine's owner has not trusted
+│   └── RestartRequired           a setting that is fixed when the connector starts
 ├── InternalError         -32603  500
 ├── RequestCancelled      -32800  499
 ├── AuthRequired          -32000  401
@@ -82,6 +84,18 @@ class CwdNotAllowed(InvalidParams):
     """The folder lies outside what the machine's owner allowed."""
 
     reason = "cwd_not_allowed"
+
+
+class UntrustedWorkspace(InvalidParams):
+    """The machine's owner has not said that agents may run in this folder."""
+
+    reason = "untrusted_workspace"
+
+
+class RestartRequired(InvalidParams):
+    """This is fixed when the connector starts."""
+
+    reason = "restart_required"
 
 
 class InternalError(BridgeError):

@@ -370,6 +370,9 @@ class Agent:
         options = self.script.get("new", {}).get("configOptions", [])
         self.wire.send(id=id_, result={"configOptions": options})
 
+    def on_session_set_model(self, _params: Any, id_: Any) -> None:
+        self.wire.send(id=id_, result={})
+
     def on_session_prompt(self, params: Any, id_: Any) -> None:
         turn = Turn(self, params["sessionId"], id_)
         self.turns[params["sessionId"]] = turn
