@@ -15,6 +15,7 @@ from agent_side.command_line import WRONG_USE, Parser, Version, folder_of, port_
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
     from agent_side.faults import ExitReason
+    from agent_side.redaction import Redaction
     from agent_side.settings import RelayTarget
 
 FAULT, NO_AGENT = 1, 5
@@ -89,7 +90,7 @@ def _add_up(commands: Any) -> None:
     up.add_argument("--lan", action="store_true", help="serve the local network, over TLS")
     up.add_argument("--port", type=port_of, default=8787, help="the relay's port (default: 8787)")
     up.add_argument("--cwd", type=folder_of, metavar="DIR", help="the folder the agent works in")
-    _add_signed(up)
+    _add_trust(up)
 
 
 def _add_connect(commands: Any) -> None:
@@ -132,12 +133,12 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
     )
-    _add_signed(parser)
+    _add_trust(parser)
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     _add_token(parser)
 
 
-def _add_signed(parser: argparse.ArgumentParser) -> None:
+def _add_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signed",
         choices=("auto", "required", "off"),
@@ -145,6 +146,28 @@ def _add_signed(parser: argparse.ArgumentParser) -> None:
         help="whether answers and messages from afar must be signed by a paired device "
         "(default: auto, once one was paired)",
     )
+    parser.add_argument(
+        "--redact",
+        choices=("on", "off"),
+        default="on",
+        help="keep keys and tokens out of what goes to the relay (default: on)",
+    )
+    parser.add_argument(
+        "--redact-pattern",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="keep out what this matches, too; repeat for more",
+    )
+
+
+def _redaction(chosen: argparse.Namespace) -> Redaction:
+    from agent_side.redaction import BadPattern, Redaction
+
+    try:
+        return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern)
+    except BadPattern as error:
+        raise WrongUse(f"--redact-pattern: {error}") from None
 
 
 def _add_token(parser: argparse.ArgumentParser) -> None:
@@ -234,6 +257,7 @@ def _up(chosen: argparse.Namespace) -> int:
         port=chosen.port,
         cwd=chosen.cwd,
         signed=chosen.signed,
+        redaction=_redaction(chosen),
     )
     return _run(up.run())
 
@@ -263,6 +287,7 @@ def _connect(chosen: argparse.Namespace) -> int:
             state_dir=connector_state(),
             roots=tuple(chosen.root),
             signed=chosen.signed,
+            redaction=_redaction(chosen),
         )
     except (AgentUnknown, SettingsError) as error:
         raise WrongUse(str(error)) from None

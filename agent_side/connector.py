@@ -90,6 +90,7 @@ class Connector:
             self._disk_failed,
             is_behind=self._is_behind,
             on_piece=self._audience.piece,
+            redaction=settings.redaction,
         )
         self._status = Status(relay.url if relay else None, self._audience.status_changed)
         self._tasks = Tasks()
@@ -104,6 +105,7 @@ class Connector:
             log=self._log,
             mailbox=self._mailbox,
             signatures=self._signatures,
+            redaction=settings.redaction,
             ears=Ears(
                 asked=self._audience.asked,
                 closed=self._audience.closed,
@@ -302,6 +304,7 @@ class Connector:
             host=self._host,
             policy=self._policy,
             signatures=self._signatures,
+            redaction=settings.redaction,
             pairings=self.pairings,
             status=self._status,
         )

@@ -21,11 +21,12 @@ from agent_side.orders import Orders
 from agent_side.outbox import too_big
 from agent_side.pairing import Pairings
 from agent_side.policy import Policy
+from agent_side.redaction import Redaction
 from agent_side.sessions import Session
 from agent_side.signatures import Signatures
 from agent_side.status import Status, now_ms
 from agent_side.uplink import Uplink
-from bridge.protocol import jsonrpc, uplink
+from bridge.protocol import entry, jsonrpc, uplink
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.errors import InvalidParams, NotFound
 from bridge.protocol.jsonrpc import Payload
@@ -61,6 +62,7 @@ class Affairs:
     signatures: Signatures
     pairings: Pairings
     status: Status
+    redaction: Redaction
 
 
 class Envoy:
@@ -74,6 +76,7 @@ class Envoy:
         self._writer = secrets.token_hex(8)  # this process, to the relay
         self._changed: dict[str, Session] = {}
         self._kept: dict[str, bytes] = {}  # per session, the facts that are on disk
+        self._whole: tuple[tuple[str, Cursor], bytes] | None = None  # of which pieces are asked for
         self._modes: list[str] = []  # as last shown on the agent's card by a session's change
 
     # Cards.
@@ -129,7 +132,8 @@ class Envoy:
 
     def _session_card(self, session: Session, *, in_full: bool) -> SessionCard:
         seq = self._of.journal.sessions[session.id].last.seq
-        return session.card(self._of.folder.agent_id, seq, in_full=in_full)
+        card = session.card(self._of.folder.agent_id, seq, in_full=in_full)
+        return msgspec.structs.replace(card, title=self._of.redaction.words(card.title))
 
     def _offered_modes(self) -> list[str]:
         for session in reversed(self._of.host.roster.sessions.values()):
@@ -167,7 +171,7 @@ class Envoy:
         self._of.host.questions.renew(result.closed)
         self._of.pairings.retell()
         for done in self._of.mailbox.outcomes():
-            self._tell(uplink.MAIL_DONE, done)
+            self.mail_done(done)
 
     # What comes down.
 
@@ -183,7 +187,7 @@ class Envoy:
 
     def mail_done(self, done: MailDone) -> None:
         """Tell what became of a mail."""
-        self._tell(uplink.MAIL_DONE, done)
+        self._tell(uplink.MAIL_DONE, self._of.redaction.clean(done))
 
     def presence(self, presence: Presence) -> None:
         """Take who watches a session."""
@@ -213,7 +217,7 @@ class Envoy:
             raise NotFound(f"no session {str(session_id)[:80]!r}")
         at, before = params.get("at"), params.get("before")
         if isinstance(at, str):
-            return _piece(journal, Cursor.parse(at), _number(params, "offset", 0, least=0), params)
+            return self._piece(journal, Cursor.parse(at), params)
         limit = min(_number(params, "limit", PAGE_ENTRIES, least=1), PAGE_ENTRIES)
         cursor = Cursor.parse(before) if isinstance(before, str) else None
         page = list(journal.page_before(cursor, limit, PAGE_BYTES))
@@ -225,6 +229,22 @@ class Envoy:
             "more": first is not None and first != journal.first,
         }
 
+    def _piece(self, journal: SessionJournal, at: Cursor, params: Payload) -> Payload:
+        """Give a piece of one entry in full, as far as it may leave this machine."""
+        offset = _number(params, "offset", 0, least=0)
+        length = min(_number(params, "limit", PIECE_BYTES, least=4), PIECE_BYTES)
+        name = (str(params.get("sessionId")), at)
+        if self._whole is None or self._whole[0] != name:
+            found = journal.whole(at)
+            if found is None:
+                raise NotFound(f"no entry {at} in the journal")
+            is_question = entry.read(found).method in entry.QUESTIONS
+            self._whole = name, found if is_question else self._of.redaction.text(found)
+        piece = _part(self._whole[1], at, offset, length)
+        if piece["next"] is None:
+            self._whole = None
+        return piece
+
     def _tell(self, method: str, params: object) -> None:
         if self.uplink is not None:
             self.uplink.tell(method, params)
@@ -235,20 +255,16 @@ def _carried(session_id: str, text: bytes) -> bytes:
     return text if len(text) <= uplink.WINDOW_BYTES else too_big(session_id, text)
 
 
-def _piece(journal: SessionJournal, cursor: Cursor, offset: int, params: Payload) -> Payload:
-    """Give a part of an entry's whole text that begins and ends between two characters."""
-    length = min(_number(params, "limit", PIECE_BYTES, least=4), PIECE_BYTES)
-    found = journal.piece(cursor, offset, length)
-    if found is None:
-        raise NotFound(f"no entry {cursor} in the journal")
-    part, size = found
+def _part(whole: bytes, at: Cursor, offset: int, length: int) -> Payload:
+    """Give a part of an entry's text that begins and ends between two characters."""
+    part, size = whole[offset : offset + length], len(whole)
     try:
         text, used = codecs.utf_8_decode(part, "strict", offset + len(part) >= size)
     except UnicodeDecodeError:
         raise InvalidParams(f"offset {offset} lies within a character") from None
     end = offset + used
     following = end if end < size else None
-    return {"at": str(cursor), "offset": offset, "size": size, "text": text, "next": following}
+    return {"at": str(at), "offset": offset, "size": size, "text": text, "next": following}
 
 
 def _number(params: Payload, name: str, default: int, *, least: int) -> int:

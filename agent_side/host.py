@@ -17,6 +17,7 @@ from agent_side.log import Log
 from agent_side.mailbox import Mailbox
 from agent_side.opening import Opened, Opening
 from agent_side.recovery import Leftovers
+from agent_side.redaction import Redaction
 from agent_side.roster import Roster
 from agent_side.round_trips import Question, RoundTrips, resolved_draft
 from agent_side.sessions import Session
@@ -56,6 +57,7 @@ class Host:
         log: Log,
         mailbox: Mailbox,
         signatures: Signatures,
+        redaction: Redaction,
         ears: Ears,
         spawn: Spawn,
     ) -> None:
@@ -69,7 +71,12 @@ class Host:
             on_changed=ears.agent_changed,
         )
         self.questions = RoundTrips(
-            log, self.agent, ears.asked, ears.closed, is_signed=lambda: signatures.required
+            log,
+            self.agent,
+            ears.asked,
+            ears.closed,
+            is_signed=lambda: signatures.required,
+            secrets_in=redaction.kinds,
         )
         self._journal = journal
         self._log = log

@@ -149,17 +149,12 @@ class SessionJournal:
             start -= 1
         return self._read(start, stop, full=False)
 
-    def piece(self, cursor: Cursor, offset: int, length: int) -> tuple[bytes, int] | None:
-        """Give bytes of one entry as it was before any shortening, and its size; None: unknown."""
+    def whole(self, cursor: Cursor) -> bytes | None:
+        """Give one entry as it was before anything was kept from it; None: unknown."""
         position = self._position_after(cursor) - 1
         if position < 0 or self._cursor_at(position) != cursor:
             return None
-        self.flush()
-        whole = self._fulls.get(position)
-        start = self._offsets[position] + (0 if whole is None else FULL_AT)
-        whole = self._sizes[position] if whole is None else whole
-        os.lseek(self._open(), start + offset, os.SEEK_SET)
-        return os.read(self._open(), max(0, min(length, whole - offset))), whole
+        return next(self._read(position, position + 1, full=True))[1]
 
     # The index.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from agent_side.journal import Journal
+from agent_side.redaction import OPEN_LENGTH, Redaction
 from bridge.protocol import chunk, entry, jsonrpc
 from bridge.protocol.chunk import Chunk
 from bridge.protocol.cursor import Cursor
@@ -24,6 +26,7 @@ from bridge.protocol.entry import Origin, RoundTrip
 
 RUN_SECONDS = 0.04  # a piece of text waits so long for its neighbours, while the relay is behind
 RUN_LENGTH = 16_000  # characters of one joined entry
+OPEN_SECONDS = 2.0  # a piece that may begin a secret waits so long for the next one
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,8 @@ class _Run:
         self.draft = draft
         self.chunks = [first]
         self.length = len(first.content.text)
+        self.end = first.content.text  # what a secret may begin in
+        self.added_at = time.monotonic()
 
     def takes(self, chunk: Chunk) -> bool:
         return chunk.continues(self.chunks[-1]) and self.length < RUN_LENGTH
@@ -60,6 +65,8 @@ class _Run:
     def add(self, chunk: Chunk) -> None:
         self.chunks.append(chunk)
         self.length += len(chunk.content.text)
+        self.end = (self.end + chunk.content.text)[-OPEN_LENGTH:]
+        self.added_at = time.monotonic()
 
     def joined(self) -> Draft:
         if len(self.chunks) == 1:
@@ -96,11 +103,12 @@ class Log:
         *,
         is_behind: Callable[[], bool] = lambda: False,
         on_piece: Callable[[Piece], None] = lambda _piece: None,
+        redaction: Redaction | None = None,
     ) -> None:
         """Write under an epoch; ``on_fault`` hears that the disk does not take it.
 
-        While the way to the relay ``is_behind``, pieces of text are joined before they are
-        numbered; ``on_piece`` hears each at once.
+        While the way to the relay ``is_behind``, and where a secret may have begun, pieces of text
+        are joined before they are numbered; ``on_piece`` hears each at once.
         """
         self.epoch = epoch
         self._journal = journal
@@ -112,24 +120,27 @@ class Log:
         self._broken = False  # what is not on disk is shown to nobody
         self._is_behind = is_behind
         self._on_piece = on_piece
+        self._redaction = redaction or Redaction()
         self._runs: dict[str, _Run] = {}
         self._held: dict[str, list[Written]] = {}  # sessions whose opener has no answer yet
 
     def say(self, session_id: str, draft: Draft, piece: Chunk) -> None:
-        """Append a piece of text, joined with its neighbours while the relay is behind."""
+        """Append a piece of text, joined with its neighbours where that must be."""
         run = self._runs.get(session_id)
         if run is not None and not run.takes(piece):
             self.settle(session_id)
             run = None
         if run is not None:
             run.add(piece)
-        elif self._is_behind() and session_id not in self._held:
+        elif session_id not in self._held and self._must_wait(piece.content.text):
             self._begin(session_id, draft, piece)
         else:
             self.append(session_id, draft)
             return
         text = jsonrpc.notification(draft.method, {**draft.fields, "sessionId": session_id})
         self._queue(Piece(session_id, text, is_first=run is None))
+        if run is not None and not self._must_wait(run.end):
+            self.settle(session_id)
 
     def settle(self, session_id: str) -> None:
         """Number the pieces of a session that wait to be joined."""
@@ -149,11 +160,22 @@ class Log:
 
     def _begin(self, session_id: str, draft: Draft, piece: Chunk) -> None:
         run = self._runs[session_id] = _Run(draft, piece)
+        self._settle_later(session_id, run)
+
+    def _settle_later(self, session_id: str, run: _Run) -> None:
         asyncio.get_running_loop().call_later(RUN_SECONDS, self._settle_run, session_id, run)
 
     def _settle_run(self, session_id: str, run: _Run) -> None:
-        if self._runs.get(session_id) is run:
+        if self._runs.get(session_id) is not run:
+            return
+        waited = time.monotonic() - run.added_at
+        if waited < OPEN_SECONDS and self._redaction.is_open(run.end):
+            self._settle_later(session_id, run)
+        else:
             self.settle(session_id)
+
+    def _must_wait(self, text: str) -> bool:
+        return self._is_behind() or self._redaction.is_open(text)
 
     def _append(self, session_id: str, draft: Draft, *, joined: bool = False) -> Cursor:
         last = self._journal.sessions[session_id].last
@@ -170,13 +192,29 @@ class Log:
         )
         text = _stamped(session_id, draft, meta, draft.fields, draft.agent_meta)
         sent = text
-        if draft.short_fields is not None:
-            kept = entry.Full(len(text), self._host)
-            short = msgspec.structs.replace(meta, full=kept)
-            sent = _stamped(session_id, draft, short, draft.short_fields, draft.short_meta)
+        away = self._for_the_way(draft)
+        if away is not draft:
+            if draft.short_fields is not None:
+                meta = msgspec.structs.replace(meta, full=entry.Full(len(text), self._host))
+            sent = _stamped(session_id, draft, meta, away.fields, away.agent_meta)
         self._journal.append(session_id, cursor, sent, None if sent is text else text)
         self._queue(Written(session_id, cursor, text, sent, joined))
         return cursor
+
+    def _for_the_way(self, draft: Draft) -> Draft:
+        """Give what goes to the relay of a draft: itself, or shortened and without secrets.
+
+        A question goes as it is: its subject must say exactly what will run.
+        """
+        fields, agent_meta = draft.fields, draft.agent_meta
+        if draft.short_fields is not None:
+            fields, agent_meta = draft.short_fields, draft.short_meta
+        if draft.method not in entry.QUESTIONS:
+            fields = self._redaction.fields(fields)
+            agent_meta = agent_meta and self._redaction.fields(agent_meta)
+        if fields is draft.fields and agent_meta is draft.agent_meta:
+            return draft
+        return msgspec.structs.replace(draft, fields=fields, agent_meta=agent_meta)
 
     def then(self, step: Callable[[], None]) -> None:
         """Do something after everything appended so far is delivered."""

@@ -71,11 +71,14 @@ class RoundTrips:
         agent: Asker,
         on_asked: Callable[[Question], None],
         on_closed: Callable[[Question, Resolved], None],
+        *,
         is_signed: Callable[[], bool],
+        secrets_in: Callable[[bytes], list[str]],
     ) -> None:
         """Tell ``on_asked`` and ``on_closed`` in the order of the log.
 
-        ``is_signed``: whether an answer from afar needs a signature now.
+        ``is_signed``: whether an answer from afar needs a signature now. ``secrets_in``: names the
+        kinds of secret in a text.
         """
         self.open: dict[str, Question] = {}
         self._log = log
@@ -83,6 +86,7 @@ class RoundTrips:
         self._on_asked = on_asked
         self._on_closed = on_closed
         self._is_signed = is_signed
+        self._secrets_in = secrets_in
         self._closed: dict[str, Resolved] = {}
 
     def ask(
@@ -96,9 +100,10 @@ class RoundTrips:
         cwd = str(session.cwd)
         if request.method == entry.PERMISSION:
             options = _option_ids(params)
-            text = subject.of_permission(params, card, cwd)
+            composed = subject.of_permission(params, card, cwd)
         else:
-            options, text = [], subject.of_elicitation(params, cwd)
+            options, composed = [], subject.of_elicitation(params, cwd)
+        text = subject.marked(composed, self._secrets_in)
         id_ = _new_id()
         question = Question(
             id=id_,
@@ -265,8 +270,9 @@ def _check(question: Question, decision: Decision) -> None:
     if decision.hash != question.round_trip.hash:
         raise InvalidParams("the decision is about another text than what will run")
     round_trip.check_answer(question.round_trip, decision.answer)
-    if not subject.is_decidable(question.round_trip.subject) and not _rejects(question, decision):
-        raise InvalidParams("what will run is too long to be allowed from afar")
+    text = question.round_trip.subject
+    if not round_trip.is_decidable(text) and not _rejects(question, decision):
+        raise InvalidParams("what will run is too long, or was cut: it can only be rejected")
 
 
 def _rejects(question: Question, decision: Decision) -> bool:

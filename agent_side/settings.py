@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from agent_side.redaction import Redaction
+
 NAME = re.compile(r"(?!(\.{1,2}|devices\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
@@ -30,6 +32,7 @@ class ConnectorSettings:
     allow_modes: frozenset[str] = frozenset()  # further session modes that remote clients may set
     allow_options: frozenset[str] = frozenset()  # further config options that they may set
     signed: str = "auto"  # whether what comes from afar must be signed: auto, required, off
+    redaction: Redaction = field(default_factory=Redaction)  # kept from the relay
 
     def __post_init__(self) -> None:
         """Refuse a name that is no file name of ours; raises SettingsError."""

@@ -7,6 +7,7 @@ decides on this text and its hash; the same facts give the same bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -43,6 +44,8 @@ def of_permission(params: Payload, card: Payload, cwd: str) -> str:
     _put(subject, "diffs", _diffs(content))
     _put(subject, "paths", _paths(call))
     _put(subject, "texts", _texts(content))
+    if _is_cut(params, call, raw):
+        subject["truncated"] = True
     return _bounded(subject)
 
 
@@ -50,14 +53,23 @@ def of_elicitation(params: Payload, cwd: str) -> str:
     """Compose the subject of an elicitation: the whole form."""
     form = {k: params[k] for k in ("message", "requestedSchema", "mode", "url") if k in params}
     title = _text(params.get("message"))
-    return _bounded(
-        {"v": SUBJECT_VERSION, "kind": "elicitation", "title": title, "cwd": cwd, "form": form}
-    )
+    told = {"v": SUBJECT_VERSION, "kind": "elicitation", "title": title, "cwd": cwd, "form": form}
+    return _bounded({**told, "truncated": True} if _is_cut(params) else told)
 
 
-def is_decidable(subject: str) -> bool:
-    """Whether the subject may be allowed from afar; a longer one can only be rejected there."""
-    return len(subject.encode()) <= round_trip.SUBJECT_LIMIT
+def marked(subject: str, secrets_in: Callable[[bytes], list[str]]) -> str:
+    """Name the kinds of secret that a subject holds in it; what runs stays as it is."""
+    kinds = secrets_in(subject.encode())
+    if not kinds:
+        return subject
+    return _encode({**msgspec.json.decode(subject), "secrets": kinds}).decode()
+
+
+def _is_cut(*places: Any) -> bool:
+    """Whether the agent says, in what it asks or in any ``_meta`` of it, that it is not all."""
+    found = [place for place in places if isinstance(place, dict)]
+    found += [place["_meta"] for place in found if isinstance(place.get("_meta"), dict)]
+    return any(place.get("truncated") for place in found)
 
 
 def _bounded(subject: Payload) -> str:

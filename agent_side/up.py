@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +32,7 @@ from agent_side.folder import PRIVATE
 from agent_side.pairing import Place as Joins
 from agent_side.port_holder import holder_of
 from agent_side.qr import qr_code
+from agent_side.redaction import Redaction
 from agent_side.relay_child import RelayChild, RelayDown, relay_environment
 from agent_side.settings import ConnectorSettings, RelayTarget
 from bridge.protocol.pairing import Invitation, Step, device_of
@@ -68,6 +69,7 @@ class Up:
     port: int = 8787
     cwd: Path | None = None
     signed: str = "auto"
+    redaction: Redaction = field(default_factory=Redaction)
 
     async def run(self) -> ExitReason:
         """Run everything until a signal ends it; the second one on a machine shows the first."""
@@ -127,6 +129,7 @@ class Up:
             cwd=command.cwd,
             state_dir=connector_state(),
             signed=self.signed,
+            redaction=self.redaction,
         )
         connector = Connector(settings, command, relay=target)
         _invite(place, _with_pairing(place, link, connector, command), command)

@@ -15,7 +15,7 @@ import msgspec
 from bridge import keys
 from bridge.agents import Claim
 from bridge.changes import Change, notice
-from bridge.protocol import entry, jsonrpc
+from bridge.protocol import entry, jsonrpc, round_trip
 from bridge.protocol.entry import Envelope
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.round_trip import Resolved
@@ -60,6 +60,7 @@ def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> 
         "subject": asked.subject,
         "hash": asked.hash,
         "risk": asked.risk,
+        "truncated": "1" if round_trip.is_cut(asked.subject) else "",
         "title": _title(asked.subject),
         "option_ids": json.dumps(asked.option_ids),
         "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),

@@ -57,7 +57,7 @@ class Decided(msgspec.Struct, frozen=True):
 
     ``by``, ``at`` (Unix milliseconds) and ``answer`` are of the answer that won, where one did.
     ``reason``: of a late or closed one, how it ended; of a refused one ``hash``,
-    ``unknown_option``, ``subject_too_big``, ``decision_id_used`` or ``signature``.
+    ``unknown_option``, ``subject_too_big``, ``truncated``, ``decision_id_used`` or ``signature``.
     """
 
     state: Outcome

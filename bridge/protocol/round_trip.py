@@ -78,6 +78,26 @@ class Resolved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 
 
+class _Cut(msgspec.Struct):
+    truncated: Any = False
+
+
+_decode_cut = msgspec.json.Decoder(_Cut).decode
+
+
+def is_decidable(subject: str) -> bool:
+    """Whether a subject may be allowed from afar; a cut or a longer one can only be rejected."""
+    return len(subject.encode()) <= SUBJECT_LIMIT and not is_cut(subject)
+
+
+def is_cut(subject: str) -> bool:
+    """Whether a subject says that it does not show all of what will run."""
+    try:
+        return bool(_decode_cut(subject).truncated)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
 def hash_of(subject: str) -> str:
     """Give the SHA-256 of a subject's UTF-8 bytes, in hex."""
     return hashlib.sha256(subject.encode()).hexdigest()

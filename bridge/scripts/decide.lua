@@ -10,7 +10,7 @@
 local rt, now = KEYS[1], clock()
 local r = redis.call('HMGET', rt, 'state', 'decision_id', 'decided_by', 'decided_at', 'answer',
   'reason', 'closed_by', 'closed_at', 'hash', 'kind', 'option_kinds', 'expires_at', 'agent',
-  'session', 'title', 'risk', 'asked_at')
+  'session', 'title', 'risk', 'asked_at', 'truncated')
 local state, reason = r[1], r[6]
 
 local function give(outcome, why, by, at, answer)
@@ -44,6 +44,7 @@ end
 if not rejects and redis.call('HSTRLEN', rt, 'subject') > tonumber(ARGV[9]) then
   return give('refused', 'subject_too_big')
 end
+if not rejects and r[18] == '1' then return give('refused', 'truncated') end
 if redis.call('ZSCORE', KEYS[5], ARGV[2]) then return give('refused', 'decision_id_used') end
 if redis.call('XLEN', KEYS[4]) >= MAIL_WAITING then return give('full') end
 

@@ -162,7 +162,7 @@ def test_a_page_is_the_newest_that_fits_and_never_nothing(before, count, size):
         assert len(page) <= 1 or sum(len(text) for _, text in page) <= size
 
 
-def test_pieces_of_an_entry_make_its_whole_text_also_after_opening_again(tmp_path):
+def test_an_entry_is_given_in_full_also_after_opening_again(tmp_path):
     path = tmp_path / "s.jsonl"
     journal = SessionJournal(path, ignore)
     full, sent = text(Cursor(10, 1), 500), text(Cursor(10, 1))
@@ -170,11 +170,9 @@ def test_pieces_of_an_entry_make_its_whole_text_also_after_opening_again(tmp_pat
     journal.append(Cursor(10, 2), text(Cursor(10, 2)))
     journal.flush()
     for opened in (journal, SessionJournal(path, ignore)):
-        parts = [opened.piece(Cursor(10, 1), at, 100) for at in range(0, len(full), 100)]
-        assert b"".join(part for part, _ in parts) == full
-        assert {size for _, size in parts} == {len(full)}
-        assert opened.piece(Cursor(10, 2), 0, 10_000)[0] == text(Cursor(10, 2))
-        assert opened.piece(Cursor(10, 3), 0, 1) is opened.piece(Cursor(9, 1), 0, 1) is None
+        assert opened.whole(Cursor(10, 1)) == full
+        assert opened.whole(Cursor(10, 2)) == text(Cursor(10, 2))
+        assert opened.whole(Cursor(10, 3)) is opened.whole(Cursor(9, 1)) is None
 
 
 def test_the_newest_page_costs_the_same_however_long_the_session_is(tmp_path):

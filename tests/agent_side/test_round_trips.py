@@ -51,6 +51,21 @@ async def test_three_parallel_questions_are_answered_in_another_order(tmp_path):
         }
 
 
+@pytest.mark.attack("A33", "a question that its agent cut short, allowed by a relay")
+async def test_what_was_cut_is_not_allowed_from_afar_and_may_be_rejected_there(tmp_path):
+    """A33."""
+    turn = [asks({"rawInput": {"command": "make", "truncated": True}})]
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=[turn]) as running:
+        running.prompt(await running.session())
+        [question] = await relay.until(relay.questions)
+        relay.decide(question, {"optionId": "yes"}, "d-1")
+        assert (await relay.outcome("d-1")).result["reason"] == "refused"
+        [again] = await relay.until(relay.questions)
+        relay.decide(again, {"optionId": "no"}, "d-2")
+        assert (await relay.outcome("d-2")).result["result"] == "applied"
+        assert running.agent.answers() == {0: outcome("no")}
+
+
 async def test_a_second_answer_is_told_which_one_won(tmp_path):
     """A16: the second tap answers nothing else."""
     async with Running(tmp_path, turns=[THREE]) as running:

@@ -123,8 +123,8 @@ def test_any_pieces_say_the_same_joined_and_everything_stays_in_order(steps):
 
 
 async def test_nothing_waits_while_the_relay_keeps_up(written):
-    written.say(KINDS[0], "a")
-    written.say(KINDS[0], "b")
+    written.say(KINDS[0], "one")
+    written.say(KINDS[0], "two")
     assert len(written.kept()) == 2
 
 

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from agent_side import subject
+from bridge.protocol import round_trip
 
 OPTIONS = [{"optionId": "a", "name": "Allow", "kind": "allow_once"}]
 
@@ -80,7 +83,31 @@ def test_what_no_message_can_carry_says_so_and_may_not_be_allowed_from_afar():
     found = json.loads(text)
     assert found["truncated"] is True
     assert found["options"] == [["a", "Allow", "allow_once"]]
-    assert not subject.is_decidable(text)
+    assert not round_trip.is_decidable(text)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {"truncated": True},
+        {"_meta": {"truncated": True}},
+        {"toolCall": {"kind": "execute", "truncated": True}},
+        {"toolCall": {"kind": "execute", "rawInput": {"command": "make", "truncated": True}}},
+        {"toolCall": {"kind": "execute", "_meta": {"truncated": 1}}},
+    ],
+)
+def test_what_an_agent_cut_says_so(cut):
+    """A33."""
+    asked = {"toolCall": {"kind": "execute"}, "options": OPTIONS, **cut}
+    text = subject.of_permission(asked, {}, "/w")
+    assert json.loads(text)["truncated"] is True
+    assert not round_trip.is_decidable(text)
+
+
+def test_a_form_that_was_cut_says_so():
+    assert json.loads(subject.of_elicitation({"message": "M", "truncated": True}, "/w"))[
+        "truncated"
+    ]
 
 
 def test_a_form_is_shown_whole():

@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import json
 import os
 import signal
 
@@ -173,6 +174,16 @@ async def test_a_subject_over_the_limit_can_only_be_rejected(writer):
     await writer.append(writer.question(1, subject=subject))
     allowed = await writer.decide("allow", hash_=hash_of(subject))
     assert (allowed.state, allowed.reason) == (Outcome.REFUSED, "subject_too_big")
+    assert (await writer.decide("no", hash_=hash_of(subject))).state is Outcome.RECORDED
+
+
+@pytest.mark.attack("A33", "a question that its agent cut short, allowed through the API")
+async def test_a_subject_that_was_cut_can_only_be_rejected(writer):
+    """A33."""
+    subject = json.dumps({**json.loads(writer.subject()), "truncated": True})
+    await writer.append(writer.question(1, subject=subject))
+    allowed = await writer.decide("allow", hash_=hash_of(subject))
+    assert (allowed.state, allowed.reason) == (Outcome.REFUSED, "truncated")
     assert (await writer.decide("no", hash_=hash_of(subject))).state is Outcome.RECORDED
 
 

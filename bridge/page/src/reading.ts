@@ -44,10 +44,12 @@ export function headOfChange(change: Change): Line[] {
 
 /** The parts of a subject that are not shown whole at first: each must be opened before allowing. */
 export function longParts(subject: Subject): string[] {
-  const long = (["command", "arguments", "said", "title"] as const).filter((part) => {
+  const long: string[] = (["command", "arguments", "said", "title"] as const).filter((part) => {
     const text = part === "title" ? shownTitle(subject) : subject[part];
     return text ? headOf(text).length < text.length : false;
   });
+  const paths = otherPaths(subject);
+  if (headOf(paths).length < paths.length) long.push("paths");
   const diffs = subject.diffs.flatMap((diff, index) => {
     const change = changeOf(diff.oldText, diff.newText);
     return headOfChange(change).length < change.lines.length ? [diffPart(index)] : [];
@@ -59,6 +61,11 @@ export function longParts(subject: Subject): string[] {
 export function shownTitle(subject: Subject): string {
   const { title, command, form } = subject;
   return form || title === command ? "" : title;
+}
+
+/** The paths that no change shows already, a line each. */
+export function otherPaths({ paths, diffs }: Subject): string {
+  return paths.filter((path) => !diffs.some((diff) => diff.path === path)).join("\n");
 }
 
 export function diffPart(index: number): string {

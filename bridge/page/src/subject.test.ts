@@ -67,6 +67,17 @@ describe("a subject", () => {
     expect(hiddenIn(subject({ command: "a\u200bb", options }))).toBe(2);
   });
 
+  test("counts what hides in a form, in its labels and choices too", () => {
+    const city = { title: "Ci\u200bty", oneOf: [{ const: "x", title: "A\u202eB" }] };
+    const form = { message: "Wh\u00adere", requestedSchema: { properties: { city } } };
+    expect(hiddenIn(subject({ command: undefined, form }))).toBe(3);
+  });
+
+  test("names the kinds of secret that the machine found in it", () => {
+    expect(subject().secrets).toEqual([]);
+    expect(subject({ secrets: ["GitHub token"] }).secrets).toEqual(["GitHub token"]);
+  });
+
   test.each([
     [{}, "git push"],
     [{ command: undefined }, "Push"],
@@ -88,6 +99,7 @@ describe("a subject", () => {
     const long = subject({ command: "x".repeat(5000), diffs: [{ path: "a", newText }] });
     expect(longParts(long)).toEqual(["command", "diff 0"]);
     expect(longParts(subject())).toEqual([]);
+    expect(longParts(subject({ paths: Array(200).fill("/etc/a") }))).toEqual(["paths"]);
     expect(longParts(subject({ command: "x".repeat(5000), title: "x".repeat(5000) }))).toEqual([
       "command",
     ]);

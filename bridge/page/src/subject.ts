@@ -1,5 +1,6 @@
 /** The text of exactly what will run. The page draws a question from this and from nothing else. */
 
+import { fieldsOf } from "./fields";
 import { countHidden } from "./hidden";
 import type { Payload, RoundTrip } from "./wire";
 
@@ -35,6 +36,8 @@ export interface Subject {
   options: Option[];
   form: Form | null;
   truncated: boolean;
+  /** The kinds of secret that the machine found in it. */
+  secrets: string[];
 }
 
 const DECIDABLE_BYTES = 1 << 20;
@@ -118,7 +121,18 @@ export function texts(subject: Subject): string[] {
   ];
   for (const diff of subject.diffs) parts.push(diff.path, diff.oldText, diff.newText);
   parts.push(...subject.options.map((option) => option.name));
+  if (subject.form)
+    parts.push(subject.form.message, subject.form.url ?? null, ...labels(subject.form));
   return parts.filter((part): part is string => Boolean(part));
+}
+
+// What an agent's form says to people, wherever its schema says it.
+function labels(form: Form): string[] {
+  return fieldsOf(form.schema).flatMap((field) => [
+    field.label,
+    field.description,
+    ...field.choices.flatMap((choice) => [choice.name, choice.description]),
+  ]);
 }
 
 /** Whether it is so long, or was cut, that nobody may allow it from afar. */
@@ -145,7 +159,8 @@ function fromJson(value: Payload): Subject {
     paths: listOf(value.paths).map(stringOf).filter(Boolean),
     options: listOf(value.options).map(optionOf),
     form: value.form && typeof value.form === "object" ? formOf(value.form as Payload) : null,
-    truncated: value.truncated === true,
+    truncated: Boolean(value.truncated),
+    secrets: listOf(value.secrets).map(stringOf),
   };
 }
 

@@ -15,6 +15,7 @@ const asked: Subject = {
   options: [],
   form: null,
   truncated: false,
+  secrets: [],
 };
 
 test("a card shows what its question told when the agent's updates do not", () => {

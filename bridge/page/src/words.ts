@@ -120,6 +120,10 @@ export const words = {
     hidden: (count: number) => (count === 1 ? "1 hidden character" : `${count} hidden characters`),
     hiddenWhy: "Text that you could not see is shown by its code, where it stands.",
     hiddenOne: (mark: string, name: string) => `hidden: ${mark}, ${name}`,
+    secret: "a secret in it",
+    secretWhy: (kinds: string[]) =>
+      `It holds what looks like: ${kinds.join(", ")}. It is shown because it would run as it is.`,
+    cut: "This is not all of what would run. You can reject it, or answer at the machine.",
     unread: "Open the text to its end before you allow it.",
     tooLong:
       "This is too long to be allowed from here. You can reject it, or answer at the machine.",

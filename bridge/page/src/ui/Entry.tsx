@@ -20,6 +20,7 @@ import { Age } from "./Age";
 import { Markdown } from "./Markdown";
 import { Output } from "./Output";
 import { ShowAll } from "./ShowAll";
+import { Shown } from "./Shown";
 import { Asked, ToolCard } from "./ToolCard";
 import { useNames } from "./useNames";
 
@@ -76,8 +77,8 @@ function Said({ item, conversation }: { item: UserItem; conversation: Conversati
   ).value;
   return (
     <div class="said">
-      <div class="bubble" dir="auto">
-        {item.text}
+      <div class="bubble">
+        <Shown text={item.text} dir="auto" />
       </div>
       <ShowAll stub={item.stub} conversation={conversation} />
       <p class="note">

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Choice, Field } from "../fields";
 import type { Json } from "../wire";
 import { words } from "../words";
+import { Shown } from "./Shown";
 
 interface Props {
   field: Field;
@@ -20,8 +21,8 @@ export function FieldInput(props: Props) {
   const id = `field-${field.name}`;
   return (
     <div class="field">
-      <label for={id} dir="auto">
-        {field.label}
+      <label for={id}>
+        <Shown text={field.label} dir="auto" />
       </label>
       <Hint field={field} />
       <input
@@ -52,7 +53,9 @@ function Choices({ field, value, wrong, disabled, onChange }: Props) {
   };
   return (
     <fieldset class="field" disabled={disabled}>
-      <legend dir="auto">{field.label}</legend>
+      <legend>
+        <Shown text={field.label} dir="auto" />
+      </legend>
       <Hint field={field} />
       {field.choices.map((choice) => (
         <Pick
@@ -62,10 +65,7 @@ function Choices({ field, value, wrong, disabled, onChange }: Props) {
           checked={chosen.has(choice.value)}
           onPick={() => pick(choice)}
         >
-          <span dir="auto">
-            {choice.name}
-            {choice.description && <small>{choice.description}</small>}
-          </span>
+          <Named name={choice.name} description={choice.description} />
         </Pick>
       ))}
       <Wrong id={`field-${field.name}-wrong`} text={wrong} />
@@ -77,12 +77,22 @@ function Toggle({ field, value, disabled, onChange }: Props) {
   return (
     <fieldset class="field" disabled={disabled}>
       <Pick type="checkbox" checked={value === true} onPick={() => onChange(value !== true)}>
-        <span dir="auto">
-          {field.label}
-          {field.description && <small>{field.description}</small>}
-        </span>
+        <Named name={field.label} description={field.description} />
       </Pick>
     </fieldset>
+  );
+}
+
+function Named({ name, description }: { name: string; description: string }) {
+  return (
+    <span>
+      <Shown text={name} dir="auto" />
+      {description && (
+        <small>
+          <Shown text={description} dir="auto" />
+        </small>
+      )}
+    </span>
   );
 }
 
@@ -107,8 +117,8 @@ function Hint({ field }: { field: Field }) {
   const needed = field.required ? words.form.needed : "";
   const text = [field.description, needed].filter(Boolean).join(" · ");
   return text ? (
-    <p class="note" dir="auto">
-      {text}
+    <p class="note">
+      <Shown text={text} dir="auto" />
     </p>
   ) : null;
 }

@@ -56,14 +56,20 @@ export function Form({ form, roundTrip }: Props) {
   );
 }
 
+interface ButtonsProps {
+  form: FormSubject;
+  roundTrip: RoundTrip;
+  isLocked: boolean;
+}
+
 /** The buttons of a form, which stand apart from it so that they stay in reach. */
-export function FormButtons({ form, roundTrip }: { form: FormSubject; roundTrip: RoundTrip }) {
+export function FormButtons({ form, roundTrip, isLocked }: ButtonsProps) {
   const { decisions } = usePage();
   const fields = fieldsOf(form.schema);
   const cannotDraw = fields.some((field) => field.kind === "unknown" && field.required);
   return (
     <div class="options">
-      <button type="submit" class="btn" form={FORM_ID} disabled={cannotDraw}>
+      <button type="submit" class="btn" form={FORM_ID} disabled={cannotDraw || isLocked}>
         {words.question.accept}
       </button>
       <button

@@ -1,6 +1,7 @@
 import type { Conversation } from "../conversation";
 import type { OwnPrompt } from "../prompts";
 import { words } from "../words";
+import { Shown } from "./Shown";
 
 /** My prompts that the log does not show yet, each with how it stands. */
 export function OwnPrompts({ conversation }: { conversation: Conversation }) {
@@ -18,8 +19,8 @@ function Own({ prompt, conversation }: { prompt: OwnPrompt; conversation: Conver
   const isStuck = state === "unknown" || state === "failed" || state === "dropped";
   return (
     <div class="said pending" data-prompt={state}>
-      <div class="bubble" dir="auto">
-        {prompt.text}
+      <div class="bubble">
+        <Shown text={prompt.text} dir="auto" />
       </div>
       <p class={isStuck ? "problem" : "note"}>
         {state === "failed"

@@ -178,8 +178,15 @@ function Answers({ roundTrip, subject, isUnread }: AnswersProps) {
       </p>
     );
   }
-  if (subject.form) return <FormButtons form={subject.form} roundTrip={roundTrip} />;
   const locked = lockOf(roundTrip, subject, isUnread);
+  if (subject.form) {
+    return (
+      <>
+        {locked && <p class="note">{locked}</p>}
+        <FormButtons form={subject.form} roundTrip={roundTrip} isLocked={locked !== null} />
+      </>
+    );
+  }
   return (
     <>
       <Away agentId={roundTrip.agent} />
@@ -202,6 +209,7 @@ function Away({ agentId }: { agentId: string }) {
 }
 
 function lockOf(roundTrip: RoundTrip, subject: SubjectText, isUnread: boolean): string | null {
+  if (subject.truncated) return words.question.cut;
   if (onlyRejectable(roundTrip, subject)) return words.question.tooLong;
   return isUnread ? words.question.unread : null;
 }

@@ -3,10 +3,10 @@ import { reveal } from "../hidden";
 import { words } from "../words";
 
 /** A text as it is: what one could not see stands there by its code. */
-export function Shown({ text }: { text: string }) {
+export function Shown({ text, dir = "ltr" }: { text: string; dir?: "ltr" | "auto" }) {
   const segments = useMemo(() => reveal(text), [text]);
   return (
-    <bdi dir="ltr">
+    <bdi dir={dir}>
       {segments.map((segment, index) =>
         "text" in segment ? (
           segment.text

@@ -1,8 +1,9 @@
-import { diffPart, shownTitle } from "../reading";
+import { diffPart, otherPaths, shownTitle } from "../reading";
 import { hiddenIn, type Subject as SubjectText } from "../subject";
 import { words } from "../words";
 import { Change } from "./Change";
 import { Clipped } from "./Clipped";
+import { Shown } from "./Shown";
 
 interface Props {
   subject: SubjectText;
@@ -28,8 +29,14 @@ export function Subject({ subject, onOpened }: Props) {
         </div>
       )}
       {form && (
-        <p class="message" dir="auto">
-          {form.message}
+        <p class="message">
+          <Shown text={form.message} dir="auto" />
+        </p>
+      )}
+      {subject.secrets.length > 0 && (
+        <p class="note">
+          <span class="chip risk-high">{words.question.secret}</span>{" "}
+          {words.question.secretWhy(subject.secrets)}
         </p>
       )}
       {hidden > 0 && (
@@ -47,8 +54,6 @@ export function Subject({ subject, onOpened }: Props) {
 }
 
 function Details({ subject, isTitleAll, onOpened }: Props & { isTitleAll: boolean }) {
-  const { said, paths, diffs } = subject;
-  const others = paths.filter((path) => !diffs.some((diff) => diff.path === path));
   return (
     <>
       <Part
@@ -56,13 +61,17 @@ function Details({ subject, isTitleAll, onOpened }: Props & { isTitleAll: boolea
         text={subject.arguments}
         onOpened={() => onOpened("arguments")}
       />
-      <Part heading={words.question.paths} text={others.join("\n")} />
+      <Part
+        heading={words.question.paths}
+        text={otherPaths(subject)}
+        onOpened={() => onOpened("paths")}
+      />
       <Part
         heading={words.question.facts.agentSays}
         text={isTitleAll ? "" : shownTitle(subject)}
         onOpened={() => onOpened("title")}
       />
-      <Part heading={words.question.said} text={said} onOpened={() => onOpened("said")} />
+      <Part heading={words.question.said} text={subject.said} onOpened={() => onOpened("said")} />
     </>
   );
 }
