@@ -28,13 +28,14 @@ class ChangeFeed:
     ) -> None:
         """Follow through this inbox; ``heed`` hears each notice once, before the listeners."""
         self._heed = heed
+        self.hearers: set[Callable[[str, Change], None]] = set()  # of every tenant followed here
         self._store = store
         self._inbox = inbox
         self._tenants: dict[str, _Tenant] = {}
 
     async def listen(self, tenant: str, on_change: Callable[[Change], None]) -> Callable[[], None]:
         """Call back with what changes from now on; the result stops it; raises StoreUnavailable."""
-        feed = self._tenants.setdefault(tenant, _Tenant(tenant, self._heed))
+        feed = self._tenants.setdefault(tenant, _Tenant(tenant, self._heard))
         place = object()
         feed.listeners[place] = on_change
         try:
@@ -51,6 +52,11 @@ class ChangeFeed:
         nodes = await self._store.run("notify", names, [changes.notice(change), TOLD_MS])
         await self._inbox.wake(nodes, stream)
 
+    def _heard(self, tenant: str, change: Change) -> None:
+        self._heed(change)
+        for hearer in self.hearers:
+            hearer(tenant, change)
+
     def _stop(self, feed: _Tenant, place: object) -> None:
         feed.listeners.pop(place, None)
         if not feed.listeners and self._tenants.get(feed.tenant) is feed:
@@ -61,9 +67,9 @@ class ChangeFeed:
 class _Tenant:
     """One tenant's stream and who listens to it."""
 
-    def __init__(self, tenant: str, heed: Callable[[Change], None]) -> None:
+    def __init__(self, tenant: str, heed: Callable[[str, Change], None]) -> None:
         self.tenant = tenant
-        self._heed = heed
+        self._heed: Callable[[Change], None] = partial(heed, tenant)
         self.listeners: dict[object, Callable[[Change], None]] = {}
         self._followed: Followed | None = None
         self._opening = asyncio.Lock()

@@ -16,7 +16,9 @@ from bridge.protocol.entry import Origin
 class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One notice."""
 
-    kind: Literal["session", "agent", "roundTrip", "mail", "presence", "device", "pairing", "login"]
+    kind: Literal[
+        "session", "agent", "roundTrip", "turn", "mail", "presence", "device", "pairing", "login"
+    ]
     id: str
     at: int = 0  # Unix milliseconds
     session_id: str | None = None

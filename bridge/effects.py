@@ -1,14 +1,15 @@
 """What an entry does beside being stored: a question opens a round-trip, its end closes it.
 
-The append script does it in the same step. An effect is JSON of flat text fields, because Lua's
-JSON turns empty lists into objects and long numbers into floats.
+Of a turn's beginning and end those are told who do not read the session. The append script does it
+in the same step. An effect is JSON of flat text fields, because Lua's JSON turns empty lists into
+objects and long numbers into floats.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,11 +27,26 @@ TITLE_LIMIT = 200  # characters; the record keeps the whole subject
 class Effect(NamedTuple):
     """One entry's effect; no text, no effect."""
 
-    text: bytes  # {"open" | "resolved": {field: text}, "notice": text}
-    about: str  # the round-trip's id
+    text: bytes  # {"open" | "resolved": {field: text}, "notice": text}, or the notice alone
+    about: str  # the round-trip's id, or the turn's
 
 
 NO_EFFECT = Effect(b"", "")
+_TOLD_TURNS = frozenset({"started", "ended", "unknown"})
+
+
+class _Turn(msgspec.Struct, rename="camel"):
+    turn: str
+    state: str
+    stop_reason: str | None = None
+    error: Any = None
+
+
+class _TurnEntry(msgspec.Struct):
+    params: _Turn
+
+
+_decode_turn = msgspec.json.Decoder(_TurnEntry).decode
 
 
 def effect_of(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> Effect:
@@ -39,6 +55,8 @@ def effect_of(claim: Claim, session: str, payload: bytes, envelope: Envelope) ->
         return _opening(claim, session, payload, envelope)
     if envelope.method == entry.RESOLVED:
         return _closing(claim, session, payload)
+    if envelope.method == entry.TURN:
+        return _turning(claim, session, payload)
     return NO_EFFECT
 
 
@@ -99,6 +117,20 @@ def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
         reason=end.reason.value,
     )
     return _effect("resolved", fields, told)
+
+
+def _turning(claim: Claim, session: str, payload: bytes) -> Effect:
+    """Describe how far a turn is; one that only waits is nobody's news."""
+    try:
+        turn = _decode_turn(payload).params
+        keys.check_id(turn.turn, "turn id")
+    except (msgspec.DecodeError, InvalidParams):  # it is shown as it is, and told to nobody
+        return NO_EFFECT
+    if turn.state not in _TOLD_TURNS:
+        return NO_EFFECT
+    reason = "error" if turn.error is not None else turn.stop_reason
+    told = Change("turn", turn.turn, 0, session, claim.agent, turn.state, reason=reason or None)
+    return Effect(msgspec.json.encode({"notice": notice(told).decode()}), turn.turn)
 
 
 def _effect(word: str, fields: dict[str, str], told: Change) -> Effect:

@@ -29,6 +29,8 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:devices``                   zset of devices by last sight; pinned, pruned when read
 ``b:{t}:pairing:<code>``            hash: an offer and what is answered; a few minutes
 ``b:{t}:guesses``                   string: wrong codes in the last minutes; 4 minutes
+``b:{t}:push``                      hash: who wants to be notified, and where; pinned
+``b:{t}:buzzed:<what>``             set of who was notified of it; 24 hours
 ``b:inbox:<node>``                  stream of wake-ups; 60 seconds
 ``b:{t}:fence``                     written before replicas are waited for; a minute
 ``b:probe:<n>``                     written by the check of each master; a minute
@@ -53,10 +55,10 @@ _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
     r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence"
-    r"|devices|guesses)"
+    r"|devices|guesses|push)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
     r"|told"
-    r"|device|pairing)"
+    r"|device|pairing|buzzed)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
@@ -65,7 +67,7 @@ _KEY = re.compile(
     re.ASCII,
 )
 PINNABLE = frozenset(
-    {"log", "meta", "chunks", "asked", "rt", "open", "sessions", "agents", "devices"}
+    {"log", "meta", "chunks", "asked", "rt", "open", "sessions", "agents", "devices", "push"}
 )  # the kinds that may be without an end, for the reason in the table above
 
 
@@ -214,6 +216,19 @@ def pairing(tenant: str, code: str) -> str:
 def guesses(tenant: str) -> str:
     """Name the counter of wrong codes."""
     return f"b:{{{check_tenant(tenant)}}}:guesses"
+
+
+# Notifications.
+
+
+def push(tenant: str) -> str:
+    """Name the hash of a tenant's push subscriptions."""
+    return f"b:{{{check_tenant(tenant)}}}:push"
+
+
+def buzzed(tenant: str, what: str) -> str:
+    """Name the set of those who were notified of a question or a turn."""
+    return _named(tenant, "buzzed", what, "id")
 
 
 # Wake-ups.

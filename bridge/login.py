@@ -86,6 +86,13 @@ class Logins:
             stored = await self._commands.getex(keys.cookie(_digest(secret)), ex=LOGIN_SECONDS)
         return None if stored is None else _identity(_read_login(stored), token_id_of(secret))
 
+    async def of_id(self, token_id: str) -> Identity | None:
+        """Give who a login speaks for, without lengthening its life; None when it has ended."""
+        digest = token_id.removeprefix("login-")
+        async with self._store.operation():
+            stored = await self._commands.get(keys.cookie(digest))
+        return None if stored is None else _identity(_read_login(stored), token_id)
+
     async def end(self, secret: str) -> str:
         """Sign a cookie out; gives the token id its connections live from."""
         async with self._store.operation():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from bridge.agents import Agents
 from bridge.audit import Audit
@@ -29,6 +31,7 @@ from bridge.login import Logins
 from bridge.mail import Mailbox
 from bridge.metrics import Metrics
 from bridge.nodes import Nodes
+from bridge.notifier import Notifier
 from bridge.origins import Origins
 from bridge.pairing import Pairings
 from bridge.presence import Presence
@@ -38,9 +41,11 @@ from bridge.round_trips import RoundTrips
 from bridge.sessions import Sessions
 from bridge.settings import Settings
 from bridge.signatures import Signatures
+from bridge.subscriptions import Subscriptions
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
 from bridge.uplinks import Uplinks
+from bridge.web_push import WebPush
 
 LEAVE_SECONDS = 0.8  # to say in the store that this process ends
 
@@ -84,6 +89,9 @@ class Relay:
     devices: Devices
     pairings: Pairings
     signatures: Signatures
+    push: WebPush
+    subscriptions: Subscriptions
+    notifier: Notifier
     origins: Origins
     metrics: Metrics
     admission: Admission
@@ -107,6 +115,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.inbox.recovered.update({relay.uplinks.recovered, relay.dashboards.recovered})
             relay.health.recovered.update(relay.inbox.recovered)
             relay.health.changed.add(relay.bulletin.tell_health)
+            relay.changes.hearers.add(relay.notifier.heed)
             relay.tasks.start("health", relay.health.run())
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
@@ -127,6 +136,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
                     await relay.bulletin.tell_presence()
                     await relay.audit.seal_all()
                 await relay.tasks.end()
+                await relay.push.aclose()
         finally:
             await store.aclose()
 
@@ -157,6 +167,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
     logins, identities = Logins(store), Identities()
     nodes = Nodes(store, inbox, agents)
     devices = Devices(store, inbox, agents, logins, audit)
+    push = WebPush(settings.keys_folder, _contact(settings), settings.push_hosts)
+    subscriptions = Subscriptions(store, logins)
     return Relay(
         settings=settings,
         node=node,
@@ -192,12 +204,30 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
         devices=devices,
         pairings=Pairings(store, inbox, devices),
         signatures=Signatures(store, agents, round_trips, devices),
+        push=push,
+        subscriptions=subscriptions,
+        notifier=Notifier(
+            subscriptions,
+            push,
+            agents=agents,
+            sessions=sessions,
+            round_trips=round_trips,
+            tasks=tasks,
+        ),
         origins=Origins(settings),
         metrics=_metrics(streams, store, health, admission),
         admission=admission,
         streams=streams,
         tasks=tasks,
     )
+
+
+def _contact(settings: Settings) -> str:
+    """Say who runs this: push services ask for somebody to write to."""
+    if settings.push_contact:
+        return settings.push_contact
+    host = urlsplit(settings.public_url or "").hostname or socket.gethostname()
+    return f"mailto:chimera-bridge@{host if '.' in host else f'{host}.local'}"
 
 
 def _socket_limits(settings: Settings) -> SocketLimits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -91,10 +92,14 @@ class Settings(BaseSettings):
     """How many websockets one relay process opens in a second; 0 opens all that come."""
     max_sessions_per_dashboard: Annotated[int, Field(ge=1)] = 1_000
     """How many sessions one dashboard may be attached to."""
+    push_contact: str = ""
+    """Who runs the relay (mailto: or https:), for push services; without it a made-up mailto:."""
+    push_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Further push services (host or host:port) that browsers may name, separated by commas."""
     max_event_streams: Annotated[int, Field(ge=1)] = 1_000
     """How many event streams one relay process holds."""
 
-    @field_validator("allowed_origins", "trusted_proxies", mode="before")
+    @field_validator("allowed_origins", "trusted_proxies", "push_hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -107,6 +112,13 @@ class Settings(BaseSettings):
         for origin in value:
             if origin != origin_of(origin):
                 raise ValueError("each must be an origin such as https://bridge.example.org")
+        return value
+
+    @field_validator("push_contact")
+    @classmethod
+    def _check_push_contact(cls, value: str) -> str:
+        if value and not re.fullmatch(r"mailto:[^@\s]+@[^@\s]+|https://[^\s/]+\S*", value):
+            raise ValueError("write mailto:you@example.org, or an https: address")
         return value
 
     @field_validator("public_url")

@@ -5,7 +5,8 @@
 -- ARGV 1 most entries 2 most bytes 3 age ms 4 agent life ms, then for each session
 --      session, agent, epoch, writer, notice of a new session, count of entries, of effects,
 --      and five for each entry: epoch seq prev payload effect
---      prev: stream id or ''; effect: '' or JSON {open|resolved: {field: text…}, notice}
+--      prev: stream id or ''; effect: '' or JSON {open|resolved: {field: text…}, notice}, or a
+--      notice alone, whose key is not looked at
 -- Gives {nodes watching changes if there are any,
 --        for each session {ok|gap|fenced|foreign, epoch, seq, nodes watching the log}}
 
@@ -101,8 +102,10 @@ local function store(first, count, rt, claimed)
         local decoded = cjson.decode(effect)
         if decoded.open then
           open_question(KEYS[rt], decoded, payload)
-        else
+        elseif decoded.resolved then
           close_question(KEYS[rt], decoded)
+        else
+          tell(decoded.notice)
         end
       end
     end

@@ -174,9 +174,10 @@ class UplinkPeer(Peer):
         *,
         session: str = "s1",
         kind="permission",
+        subject: str = "",
         expires_at: str | None = None,
     ) -> bytes:
-        subject = json.dumps({"v": 1, "command": f"make {id_}"})
+        subject = subject or json.dumps({"v": 1, "command": f"make {id_}"})
         offered = OPTIONS if kind == "permission" else []
         asked = RoundTrip(
             id_, kind, subject, round_trip.hash_of(subject), offered, expires_at=expires_at
