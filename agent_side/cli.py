@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_side.command_line import WRONG_USE, Parser, Version, folder_of, port_of
+from agent_side.limits import add_limits, add_rules, limits_of
 
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_attach(commands)
     _add_pair(commands)
     _add_devices(commands)
+    add_rules(commands, _rules)
     _add_doctor(commands)
     _add_print_config(commands)
     return parser
@@ -91,6 +93,7 @@ def _add_up(commands: Any) -> None:
     up.add_argument("--port", type=port_of, default=8787, help="the relay's port (default: 8787)")
     up.add_argument("--cwd", type=folder_of, metavar="DIR", help="the folder the agent works in")
     _add_trust(up)
+    add_limits(up)
 
 
 def _add_connect(commands: Any) -> None:
@@ -134,6 +137,7 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
         help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
     )
     _add_trust(parser)
+    add_limits(parser)
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     _add_token(parser)
 
@@ -258,6 +262,7 @@ def _up(chosen: argparse.Namespace) -> int:
         cwd=chosen.cwd,
         signed=chosen.signed,
         redaction=_redaction(chosen),
+        limits=limits_of(chosen),
     )
     return _run(up.run())
 
@@ -272,7 +277,7 @@ def _connect(chosen: argparse.Namespace) -> int:
         command_for,
         default_agent,
     )
-    from agent_side.connect import Doors, connector_state, run_connector, say_warnings
+    from agent_side.connect import Doors, connector_state, run_connector, sandboxed, say_warnings
     from agent_side.settings import ConnectorSettings, SettingsError
 
     cwd = chosen.cwd or Path.cwd()
@@ -288,12 +293,14 @@ def _connect(chosen: argparse.Namespace) -> int:
             roots=tuple(chosen.root),
             signed=chosen.signed,
             redaction=_redaction(chosen),
+            **limits_of(chosen),
         )
     except (AgentUnknown, SettingsError) as error:
         raise WrongUse(str(error)) from None
     except AgentNotInstalled as error:
         return _end(NO_AGENT, str(error))
     say_warnings()
+    command = sandboxed(command, settings)
     doors = Doors(stdio=chosen.stdio, stay=chosen.stay)
     return _run(run_connector(settings, command, relay, doors))
 
@@ -333,6 +340,15 @@ def _devices(chosen: argparse.Namespace) -> int:
             ending = revoke_device(connector_state(), chosen.device, _say)
     except OSError as error:
         return _end(FAULT, str(error))
+    return _end(ending.code, ending.sentence)
+
+
+def _rules(chosen: argparse.Namespace) -> int:
+    _no_command(chosen)
+    from agent_side.connect import connector_state
+    from agent_side.rule_list import run
+
+    ending = run(chosen, connector_state(), _say)
     return _end(ending.code, ending.sentence)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import signal
@@ -17,6 +18,7 @@ from agent_side.connector import Connector, ExitReason
 from agent_side.console import Console, watch_terminal
 from agent_side.doors.lines import take_stdio
 from agent_side.doors.stdio import serve_lines
+from agent_side.sandbox import Mode, choose
 from agent_side.settings import ConnectorSettings, RelayTarget
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: Windows has no SIGHUP
@@ -61,6 +63,25 @@ async def run_connector(
         for task in (readying, editor):
             task.cancel()
         await asyncio.gather(readying, editor, return_exceptions=True)
+
+
+def sandboxed(command: AgentCommand, settings: ConnectorSettings) -> AgentCommand:
+    """Give the agent's command as it runs in the sandbox that its owner chose, and say so."""
+    mode = Mode(settings.sandbox)
+    chosen = choose(
+        mode,
+        (*settings.allowed_roots, command.cwd),
+        kept=[path.expanduser() for path in command.state],
+        hidden=[settings.state_dir],
+        path=command.env.get("PATH"),
+    )
+    if mode is not Mode.OFF and not chosen.state.enforced:
+        logging.getLogger(__name__).warning(
+            "the sandbox %s is not enforced: %s; only what the agent asks for is refused",
+            mode,
+            chosen.state.why,
+        )
+    return dataclasses.replace(command, sandbox=chosen)
 
 
 def has_terminal() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_side.agents.process import AgentCommand, AgentStartError
+from agent_side.approvals import Preset, read_preset
 from agent_side.audience import Audience
 from agent_side.devices import Devices, DevicesUnreadable
 from agent_side.door import Door
@@ -28,12 +29,14 @@ from agent_side.pairing import Pairings, Place
 from agent_side.policy import Policy
 from agent_side.recovery import Recovery
 from agent_side.round_trips import Question
+from agent_side.rules import Rules
 from agent_side.sessions import Session
 from agent_side.settings import ConnectorSettings, RelayTarget
 from agent_side.side_door import SideDoor
 from agent_side.signatures import Signatures
 from agent_side.status import Status
 from agent_side.tasks import Tasks
+from agent_side.terms import terms_of
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
 from bridge.protocol.attachment import Reason, State
@@ -96,7 +99,9 @@ class Connector:
         self._tasks = Tasks()
         self._policy = Policy(settings, command.ask_mode)
         self._devices = Devices(settings.state_dir)
-        self._signatures = Signatures(self._devices, settings.signed)
+        self._signatures = Signatures(self._devices, settings.signed, settings.relay_rules)
+        self.sandbox = command.sandbox.state
+        self.rules = Rules(self._folder.path)
         self.pairings = Pairings(self._devices, self._tell_relay)
         self._relay = relay
         self._host = Host(
@@ -104,8 +109,7 @@ class Connector:
             journal=self._journal,
             log=self._log,
             mailbox=self._mailbox,
-            signatures=self._signatures,
-            redaction=settings.redaction,
+            terms=terms_of(settings, self.rules, self.sandbox, self._signatures),
             ears=Ears(
                 asked=self._audience.asked,
                 closed=self._audience.closed,
@@ -160,11 +164,6 @@ class Connector:
     def cwd(self) -> Path:
         """Where sessions open when nobody says otherwise."""
         return self._settings.cwd
-
-    @property
-    def sandbox(self) -> str:
-        """What holds the agent's commands back; fixed at the start."""
-        return "off"
 
     @property
     def agent(self) -> AgentCard:
@@ -276,6 +275,17 @@ class Connector:
         """
         return self._host.questions.answer(round_trip_id, answer, origin)
 
+    def approval(self, session_id: str) -> Preset:
+        """Give a session's preset; raises NotFound."""
+        return self._host.approvals.of(self._host.roster.get(session_id).id)
+
+    def set_approval(self, session_id: str, preset: str, origin: Origin) -> Payload:
+        """Change a session's preset, to any: this is its own machine.
+
+        Gives ``{old, new}``; raises NotFound or InvalidParams.
+        """
+        return self._host.set_approval(session_id, read_preset(preset), origin)
+
     # Devices.
 
     @property
@@ -307,6 +317,7 @@ class Connector:
             redaction=settings.redaction,
             pairings=self.pairings,
             status=self._status,
+            sandbox=self.sandbox,
         )
 
     def _open(self) -> Orders:

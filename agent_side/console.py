@@ -6,6 +6,7 @@ Plain lines. Without a terminal it says one line on standard error for each chan
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from agent_side.doors.outcome import outcome
 from agent_side.doors.typed import NotUnderstood, answer_of, is_allowing, split
 from agent_side.doors.visible import one_line
 from agent_side.round_trips import Question
+from bridge.protocol import entry
 from bridge.protocol.attachment import Reason, State
 from bridge.protocol.entry import Envelope
 from bridge.protocol.errors import BridgeError
@@ -27,8 +29,11 @@ from bridge.protocol.round_trip import Resolved
 SHOWN_LINES = 40  # of one question; the rest is counted, and shown when asked for
 SHOWN_WIDTH = 2000  # characters of one line
 LINE_LIMIT = 1 << 16  # bytes typed
+TOLD = frozenset({entry.APPROVAL_CHANGED, entry.VIOLATION, entry.ESCALATED})
 HELP = (
-    "type NUMBER CHOICE to answer (such as: 1 2), NUMBER show to see all of it, Enter for the state"
+    "type NUMBER CHOICE to answer (such as: 1 2), NUMBER CHOICE always (or never) to have equal "
+    "questions answered so from now on, NUMBER show to see all of it, approval PRESET to change "
+    "what is asked, Enter for the state"
 )
 
 
@@ -52,7 +57,10 @@ class Console:
     # The connector.
 
     def entry(self, session_id: str, text: bytes, envelope: Envelope) -> None:
-        """Show nothing: the transcript is for the editor and the page."""
+        """Say when somebody changes what is asked; other doors show the transcript."""
+        del session_id
+        if envelope.method in TOLD:
+            self._say(told(envelope.method, text))
 
     def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
         """Show nothing."""
@@ -98,6 +106,9 @@ class Console:
             return
         try:
             words = split(line)
+            if words[0] == "approval":
+                self._set_approval(words[1:])
+                return
             question = self._question(words[0])
             if words[1:] == ["show"]:
                 self._print(question, None)
@@ -116,6 +127,12 @@ class Console:
         resolved = self._connector.answer(question.id, answer, self._origin)
         if resolved.by != self._origin:
             self._say(f"too late: {one_line(outcome(question.params, resolved))}")
+
+    def _set_approval(self, words: list[str]) -> None:
+        """Set the preset of every session that has not ended."""
+        for session in self._connector.sessions.values():
+            if not session.facts.ended:
+                self._connector.set_approval(session.id, " ".join(words), self._origin)
 
     def _question(self, word: str) -> Question:
         for id_, number in self._numbers.items():
@@ -136,6 +153,8 @@ class Console:
             number = self._numbers[question.id]
             self._say(f"    … {left:,} more characters: type {number} show")
         self._say(f"    {self._choices(question)}")
+        if question.scope is not None:
+            self._say(f"    always or never would mean: {one_line(question.scope.words)}")
 
     def _head(self, question: Question) -> str:
         session = self._connector.sessions.get(question.session_id)
@@ -148,6 +167,19 @@ class Console:
         return "   ".join(
             f"[{number} {n}] {one_line(name)}" for n, (_, name, _) in enumerate(offered, 1)
         )
+
+
+def told(method: str, text: bytes) -> str:
+    """Say what an entry tells the person at the machine."""
+    params = json.loads(text)["params"]
+    if method == entry.APPROVAL_CHANGED:
+        origin = params["_meta"][entry.META_KEY].get("origin") or {}
+        by = one_line(f"{origin.get('subject', 'somebody')} ({origin.get('device') or ''})")
+        return f"*** the preset is now {params['new']}, was {params['old']}; set by {by} ***"
+    if method == entry.ESCALATED:
+        return f"*** a question is open for {params['after']:.0f} s ***"
+    what = params.get("command") or params.get("path") or params.get("tool")
+    return one_line(f"*** refused by {params['mode']}: {what} ***")
 
 
 def state_line(status: Payload, *, watching: bool, in_full: bool = False) -> str:

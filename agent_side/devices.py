@@ -5,20 +5,14 @@ Every connector of the machine reads the same file; a change shows at the next l
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from agent_side.folder import PRIVATE, write_safely
+from agent_side.folder import alone, write_safely
 from bridge.protocol import signing
 from bridge.protocol.uplink import DeviceCard
-
-if sys.platform != "win32":
-    import fcntl
 
 FILE = "devices.json"
 
@@ -84,7 +78,7 @@ class Devices:
         """Take a device's key for good, and its signature for needed from now on."""
         id_ = signing.device_id(key)
         device = Device(id_, key, name, subject, time.time_ns() // 1_000_000)
-        with self._alone():
+        with alone(self._path):
             others = tuple(one for one in self.all() if one.id != id_)
             self._write(_Pinned((*others, device), required=True))
         return device
@@ -94,7 +88,7 @@ class Devices:
 
         Only the owner, at this machine, ends the need for signatures with the last device.
         """
-        with self._alone():
+        with alone(self._path):
             found = self.get(id_)
             left = tuple(one for one in self.all() if one.id != id_)
             required = self.required and not (by_owner and not left)
@@ -123,12 +117,3 @@ class Devices:
     def _write(self, pinned: _Pinned) -> None:
         write_safely(self._path, pinned)
         self._path.chmod(0o600)
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from writing meanwhile: a key that was forgotten stays so."""
-        self._path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("a") as lock:
-            if sys.platform != "win32":
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield

@@ -12,6 +12,7 @@ from importlib import metadata
 
 import msgspec
 
+from agent_side.approvals import Preset
 from agent_side.folder import StateFolder
 from agent_side.host import Host
 from agent_side.journal import Journal, SessionJournal
@@ -22,6 +23,7 @@ from agent_side.outbox import too_big
 from agent_side.pairing import Pairings
 from agent_side.policy import Policy
 from agent_side.redaction import Redaction
+from agent_side.sandbox import SandboxState
 from agent_side.sessions import Session
 from agent_side.signatures import Signatures
 from agent_side.status import Status, now_ms
@@ -63,6 +65,7 @@ class Affairs:
     pairings: Pairings
     status: Status
     redaction: Redaction
+    sandbox: SandboxState
 
 
 class Envoy:
@@ -96,6 +99,9 @@ class Envoy:
             login=agent.login,
             signed=signatures.policy,
             devices=signatures.cards(),
+            sandbox=self._of.sandbox.as_json(),
+            approvals={"offered": list(Preset), "remote": list(policy.presets)},
+            relay_rules=signatures.relay_rules,
         )
 
     def agent_changed(self) -> None:
@@ -167,7 +173,7 @@ class Envoy:
     def welcomed(self, result: HelloResult) -> None:
         """Take what the relay knows, and say again what it may have missed."""
         assert self.orders is not None
-        self.orders.skew_ms = result.time - now_ms()
+        self.orders.skew_ms = self._of.host.questions.skew_ms = result.time - now_ms()
         self._of.host.questions.renew(result.closed)
         self._of.pairings.retell()
         for done in self._of.mailbox.outcomes():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -90,6 +92,16 @@ class StateFolder:
             return msgspec.json.decode((self.path / "connector.json").read_bytes(), type=_Identity)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file meanwhile: what was taken out stays out."""
+    path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("a") as lock:
+        if sys.platform != "win32":
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write_safely(path: Path, value: Any) -> None:

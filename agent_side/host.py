@@ -11,21 +11,21 @@ from pathlib import Path
 from agent_side.agent import Agent
 from agent_side.agent_text import strip
 from agent_side.agents.process import AgentCommand
+from agent_side.approvals import Preset
 from agent_side.hearing import Hearing, OnNotification
 from agent_side.journal import Journal, SessionFacts
-from agent_side.log import Log
+from agent_side.log import Draft, Log
 from agent_side.mailbox import Mailbox
 from agent_side.opening import Opened, Opening
 from agent_side.recovery import Leftovers
-from agent_side.redaction import Redaction
 from agent_side.roster import Roster
 from agent_side.round_trips import Question, RoundTrips, resolved_draft
 from agent_side.sessions import Session
-from agent_side.signatures import Signatures
 from agent_side.tasks import Spawn
+from agent_side.terms import Terms
 from agent_side.turn import CANCELLED, OnEnded, Turn, new_turn_id, turn_draft
 from agent_side.turns import Stage, Turns
-from bridge.protocol import acp, jsonrpc
+from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import InvalidParams
@@ -56,8 +56,7 @@ class Host:
         journal: Journal,
         log: Log,
         mailbox: Mailbox,
-        signatures: Signatures,
-        redaction: Redaction,
+        terms: Terms,
         ears: Ears,
         spawn: Spawn,
     ) -> None:
@@ -70,14 +69,8 @@ class Host:
             on_exit=self._agent_exited,
             on_changed=ears.agent_changed,
         )
-        self.questions = RoundTrips(
-            log,
-            self.agent,
-            ears.asked,
-            ears.closed,
-            is_signed=lambda: signatures.required,
-            secrets_in=redaction.kinds,
-        )
+        self.approvals = terms.approvals
+        self.questions = RoundTrips(log, self.agent, ears.asked, ears.closed, terms)
         self._journal = journal
         self._log = log
         self._ears = ears
@@ -206,12 +199,26 @@ class Host:
         kept: Payload = {k: params[k] for k in ("configId", "value", "type") if k in params}
         return self._change(session, acp.SET_CONFIG_OPTION, kept, session.take_settings)
 
+    def set_approval(self, session_id: str, preset: Preset, origin: Origin) -> Payload:
+        """Change what is decided without a person, and say so in the log; raises NotFound."""
+        session = self.roster.get(session_id)
+        old = self.approvals.set(session.id, preset)
+        told = {"old": str(old), "new": str(preset)}
+        if old is not preset:
+            draft = Draft(method=entry.APPROVAL_CHANGED, fields={**told}, origin=origin)
+            self._log.append(session.id, draft)
+            session.approval = str(preset)
+            session.changed()
+            self.questions.judge_open(session.id)
+        return told
+
     # Inside.
 
     def _add(self, facts: SessionFacts) -> Session:
         if facts.session_id not in self._journal.sessions:
             self._journal.begin(facts.session_id)
         session = Session(facts, self._log, self._ears.session_changed)
+        session.approval = str(self.approvals.of(session.id))
         self.roster.add(session)
         self._turns[session.id] = Turns(session, self._stage)
         return session

@@ -100,14 +100,18 @@ class Orders:
             decision = msgspec.convert(params, Decision)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"no decision: {error}") from None
-        resolved = self._host.questions.decide(decision, self._decided_by(mail, decision))
+        if decision.rule is not None:
+            resolved = self._host.questions.end_by_rule(decision, mail.origin, decision.rule)
+        else:
+            by, also = self._decided_by(mail, decision)
+            resolved = self._host.questions.decide(decision, by, also)
         self._finish(MailDone(mail.mail_id, msgspec.to_builtins(resolved)))
 
-    def _decided_by(self, mail: Mail, decision: Decision) -> Origin:
+    def _decided_by(self, mail: Mail, decision: Decision) -> tuple[Origin, Origin | None]:
         questions = self._host.questions
         question = questions.open.get(decision.id)
         if question is None:
-            return mail.origin  # over: it changes nothing any more
+            return mail.origin, None  # over: it changes nothing any more
         try:
             return self._signatures.decision(mail, decision, question.session_id, now_ms())
         except NotAllowed:
@@ -122,6 +126,11 @@ class Orders:
         session = self._host.roster.get(_session_id(params))
         self._policy.check_option(params, session.facts.config_options)
         self._await(mail, self._host.set_config_option(session.id, params))
+
+    def _set_approval(self, mail: Mail, params: Payload) -> None:
+        preset = self._policy.check_approval(params.get("preset"))
+        changed = self._host.set_approval(_session_id(params), preset, mail.origin)
+        self._finish(MailDone(mail.mail_id, changed))
 
     def _new(self, mail: Mail, params: Payload) -> None:
         if named_agent(params) not in (None, self._agent_id):
@@ -141,6 +150,7 @@ class Orders:
         acp.DECIDE: _decide,
         acp.SET_MODE: _set_mode,
         acp.SET_CONFIG_OPTION: _set_option,
+        acp.SET_APPROVAL: _set_approval,
         acp.NEW: _new,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from agent_side.approvals import WIDTH, Preset, read_preset
 from agent_side.settings import ConnectorSettings
 from bridge.protocol import acp
 from bridge.protocol.entry import META_KEY
@@ -40,6 +41,8 @@ class Policy:
         self._options = settings.allow_options
         asking = frozenset({ask_mode} if ask_mode else ())
         self._modes = STRICT_MODES | asking | settings.allow_modes
+        widest = settings.remote_approval
+        self.presets = WIDTH[: WIDTH.index(Preset(widest)) + 1] if widest else []
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -82,6 +85,16 @@ class Policy:
                 f"the mode {str(mode_id)[:80]!r} can be set only on the machine itself"
             )
         return mode_id
+
+    def check_approval(self, preset: Any) -> Preset:
+        """Give a preset that remote clients may set; raises NotAllowed or InvalidParams."""
+        found = read_preset(preset)
+        if found not in self.presets:
+            allowed = f"only {', '.join(self.presets)}" if self.presets else "none"
+            raise NotAllowed(
+                f"the preset {found} can be set only on the machine; from afar {allowed}"
+            )
+        return found
 
     def check_option(self, params: Payload, options: list[Any] | None) -> None:
         """Check a config option that a remote client sets; raises NotAllowed or InvalidParams."""

@@ -1,127 +1,265 @@
-"""How much harm what is asked may do; a simple rule, so that people can foresee it."""
+"""How much harm what is asked may do; simple rules, so that people can foresee it.
+
+Low: it only reads, in the workspace. High: it deletes, rises in rights, publishes, sends data away,
+touches secrets, writes outside the workspace, or cannot be read. Medium: all the rest.
+"""
 
 from __future__ import annotations
 
-import shlex
-from itertools import pairwise
-from pathlib import Path
+import os.path
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
 
+from agent_side import shell
+from agent_side.shell import SHELLS, Call, Script, Word
 from bridge.protocol import jsonrpc
 from bridge.protocol.jsonrpc import Payload
 
-READABLE = 16 << 10  # characters of a command; nobody reads more, and shlex is slow
-
 Risk: TypeAlias = Literal["low", "medium", "high"]
+ORDER: tuple[Risk, ...] = ("low", "medium", "high")
 
-READING = frozenset({"read", "search", "fetch", "think"})
-SEPARATORS = frozenset({";", "&&", "||", "|", "&", "|&", "\n", "(", ")", "{", "}"})
-WRITING = (">", "$(", "`", "<(")  # what it does besides the programs it names
-SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"})
-WRAPPERS = frozenset({"env", "nohup", "time", "nice", "xargs", "command", "exec", "timeout"})
-HARMLESS = frozenset(
-    {"ls", "cat", "head", "tail", "pwd", "echo", "wc", "grep", "rg", "which", "date", "true"}
+READING = frozenset({"read", "search", "think"})
+CHANGING = frozenset({"edit", "move"})
+PRINTING = frozenset({"pwd", "echo", "which", "date", "true", "false", ":", "printf"})
+OPENING = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "rg"})  # read what they name
+MOVING = frozenset({"cd", "pushd"})
+WRAPPERS = frozenset(
+    {"env", "nohup", "time", "nice", "xargs", "command", "exec", "timeout", "builtin"}
+    | {"stdbuf", "setsid", "ionice", "find", "parallel", "watch"}
 )
+JOINING = frozenset({"parallel", "watch"})  # give their arguments to a shell
 DESTRUCTIVE = frozenset(
-    {"rm", "sudo", "su", "doas", "dd", "mkfs", "shred", "chmod", "chown", "kill", "killall"}
-    | {"pkill", "reboot", "shutdown", "systemctl", "crontab", "eval", "ssh", "scp", "rsync"}
+    {"rm", "rmdir", "sudo", "su", "doas", "pkexec", "dd", "mkfs", "shred", "truncate", "chmod"}
+    | {"chown", "kill", "killall", "pkill", "reboot", "shutdown", "systemctl", "crontab", "eval"}
+    | {"at", "mount", "umount", "iptables", "useradd", "usermod", "passwd", "launchctl", "unlink"}
 )
-GIT_HARM = frozenset({"push", "reset", "clean", "filter-branch", "rebase"})
+CARRYING = frozenset({"ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet"})
 DOWNLOADS = frozenset({"curl", "wget"})
+SENDING = re.compile(
+    r"-(d|F|T)|--(data|form|upload-file|post-|json|url-query|body-).*|-X.+|--(request|method)\b.*"
+)
+INTERPRETERS = frozenset({"python", "python3", "node", "perl", "ruby", "php"})
+GIT_HARM = frozenset({"push", "reset", "clean", "filter-branch", "rebase"})
+PUBLISHING = frozenset({"npm", "docker", "kubectl", "cargo", "twine", "gh", "terraform", "helm"})
+PUBLISHED = frozenset({"publish", "delete", "rm", "prune", "apply", "upload", "destroy", "merge"})
+STEERING = re.compile(  # variables that make another program run than the one that is named
+    r"PATH|IFS|ENV|BASH_ENV|SHELLOPTS|PROMPT_COMMAND|PS4|LD_.*|DYLD_.*|PYTHONPATH|PYTHONSTARTUP"
+    r"|NODE_OPTIONS|PERL5OPT|RUBYOPT|GIT_(SSH|EXEC_PATH|EXTERNAL_DIFF|PROXY|ASKPASS).*"
+)
+SECRETS = re.compile(
+    r"(^|[/=@:])(\.ssh|\.aws|\.gnupg|\.netrc|\.pypirc|\.npmrc|\.kube|\.docker|\.git-credentials"
+    r"|\.env(?!\.(example|sample|template)$)(\.[^/]*)?|id_(rsa|dsa|ecdsa|ed25519)|credentials"
+    r"|shadow|secrets?(\.[^/]*)?|devices\.json)(/|$)|\.(pem|key|p12|pfx)$|/proc/[^/]+/environ"
+)
+SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 (named, not used)
+FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
 def rate(subject: str) -> Risk:
-    """Rate a subject's text: reading is low, deleting, rising in rights or publishing is high."""
+    """Rate a subject's text."""
     facts = jsonrpc.payload(subject.encode())
     if facts.get("kind") == "elicitation":
         return "low"
     if "command" in facts:
-        return of_command(facts["command"])
-    kind = facts.get("kind")
-    if kind in READING:
-        return "low"
-    if kind == "delete" or (kind in ("edit", "move") and _outside(facts)):
+        return of_command(facts["command"], str(facts.get("cwd") or ""))
+    kind, paths = facts.get("kind"), paths_of(facts)
+    outside = any(not _is_inside(path, str(facts.get("cwd") or "")) for path in paths)
+    if kind == "delete" or any(SECRETS.search(path) for path in paths):
         return "high"
-    return "medium"
+    if kind in CHANGING:
+        return "high" if outside else "medium"
+    return "low" if kind in READING and not outside else "medium"
 
 
-def of_command(command: str | list[str]) -> Risk:
+def of_command(command: str | list[str], cwd: str | None = "") -> Risk:
     """Rate a shell command, or a program with its arguments."""
-    script = _script(command)
-    words = _words(script) if script is not None else list(command)
-    if words is None:
-        return "high"  # what cannot be read cannot be called safe
-    calls = _calls(words)
-    if any(_is_harmful(call) for call in calls) or _pipes_to_shell(words):
+    script = shell.parse(command) if isinstance(command, str) else shell.of_arguments(command)
+    return "high" if script is None else _of_script(script, cwd)
+
+
+def worst(risks: list[Risk]) -> Risk:
+    """Give the highest of some risks; low if there is none."""
+    return max(risks, key=ORDER.index, default="low")
+
+
+def paths_of(facts: Payload) -> list[str]:
+    """Give the paths that a subject names."""
+    found: list[Any] = [*facts.get("paths", []), *(d.get("path") for d in facts.get("diffs", []))]
+    return [path for path in found if isinstance(path, str)]
+
+
+def is_outside(facts: Payload) -> list[str]:
+    """Give those of a subject's paths that lie outside its folder."""
+    cwd = str(facts.get("cwd") or "")
+    return [path for path in paths_of(facts) if not _is_inside(path, cwd)]
+
+
+# A command line; a folder of None: it works in one that is not the workspace.
+
+
+def _of_script(script: Script, cwd: str | None) -> Risk:
+    place = None if any(_leaves(call, cwd) for call in script.calls) else cwd
+    risks = [_of_call(call, place) for call in script.calls]
+    risks += [_of_write(word, place) for word in script.writes]
+    if any(map(STEERING.fullmatch, script.variables)):
         return "high"
-    if script is not None and any(sign in script for sign in WRITING):
-        return "medium"
-    if calls and all(call[0] in HARMLESS for call in calls):
+    risks.append("medium" if script.substitutes else "low")
+    return worst(risks)
+
+
+def _leaves(call: Call, cwd: str | None) -> bool:
+    return call.name in MOVING and not all(
+        word.fixed and word.text != "-" and _is_inside(word.text, cwd)
+        for word in call.arguments or (Word("~"),)
+    )
+
+
+def _of_write(target: Word, cwd: str | None) -> Risk:
+    if not target.fixed or target.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        return "high"
+    if target.text in STREAMS:
         return "low"
+    if SECRETS.search(target.text) or not _is_inside(target.text, cwd):
+        return "medium" if _is_scratch(target.text) else "high"
     return "medium"
 
 
-def _script(command: str | list[str]) -> str | None:
-    if isinstance(command, str):
-        return command
-    match command:
-        case [shell, flags, script] if Path(shell).name in SHELLS and "c" in flags:
-            return script
-    return None
+def _of_call(call: Call, cwd: str | None) -> Risk:
+    if not call.name or any(map(STEERING.fullmatch, call.variables)):
+        return "high"
+    if any(SECRETS.search(word.text) for word in call.arguments):
+        return "high"
+    for names, rate_call in _RULES:
+        if call.name in names:
+            return rate_call(call, cwd)
+    return "high" if call.name.startswith("mkfs") else "medium"
 
 
-def _words(script: str) -> list[str] | None:
-    if len(script) > READABLE:
-        return None
-    lexer = shlex.shlex(script.replace("\n", " ; "), posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        return list(lexer)
-    except ValueError:
-        return None
+def _always_high(_call: Call, _cwd: str | None) -> Risk:
+    return "high"
 
 
-def _calls(words: list[str]) -> list[list[str]]:
-    calls: list[list[str]] = [[]]
-    for word in words:
-        if word in SEPARATORS:
-            calls.append([])
-        elif calls[-1] or not _is_prefix(word):
-            calls[-1].append(Path(word).name if not calls[-1] else word)
-    return [call for call in calls if call]
+def _of_printing(call: Call, _cwd: str | None) -> Risk:
+    sets = call.name == "date" and any(w.text.startswith(("-s", "--s")) for w in call.arguments)
+    return "medium" if sets else "low"
 
 
-def _is_prefix(word: str) -> bool:
-    return word in WRAPPERS or ("=" in word and word.partition("=")[0].isidentifier())
+def _of_opening(call: Call, cwd: str | None) -> Risk:
+    words = call.arguments
+    if any(word.text.startswith("--pre") for word in words):
+        return "high"  # a program that ripgrep runs on each file
+    names = [word for word in words if not word.text.startswith("-")]
+    if call.name in ("grep", "rg"):
+        names = names[1:]
+    inside = all(word.fixed and _is_inside(word.text, cwd) for word in names)
+    return "low" if inside and all(word.fixed for word in words) else "medium"
 
 
-def _is_harmful(call: list[str]) -> bool:
-    name, arguments = call[0], call[1:]
-    if name in DESTRUCTIVE or name.startswith("mkfs"):
-        return True
-    if name in SHELLS and arguments[:1] == ["-c"] and len(arguments) > 1:
-        return of_command(arguments[1]) == "high"
-    if name == "git":
-        return any(argument in GIT_HARM for argument in arguments)
-    return name in ("npm", "docker", "kubectl") and any(
-        argument in ("publish", "delete", "rm", "prune", "apply") for argument in arguments
+def _of_moving(call: Call, cwd: str | None) -> Risk:
+    return "medium" if _leaves(call, cwd) else "low"
+
+
+def _of_git(call: Call, _cwd: str | None) -> Risk:
+    return "high" if _has(call, GIT_HARM) else "medium"
+
+
+def _of_publishing(call: Call, _cwd: str | None) -> Risk:
+    return "high" if _has(call, PUBLISHED) else "medium"
+
+
+def _of_download(call: Call, _cwd: str | None) -> Risk:
+    sends = any(SENDING.match(word.text) for word in call.arguments)
+    return "high" if sends else "medium"
+
+
+def _of_interpreter(call: Call, _cwd: str | None) -> Risk:
+    return "high" if call.is_fed else "medium"  # what it is fed may be anything
+
+
+def _of_source(call: Call, _cwd: str | None) -> Risk:
+    return "medium" if call.arguments and call.arguments[0].fixed else "high"
+
+
+def _of_shell(call: Call, cwd: str | None) -> Risk:
+    words = call.arguments
+    for at, word in enumerate(words):
+        if shell.runs_text(word.text):
+            script = words[at + 1] if at + 1 < len(words) else Word("", fixed=False)
+            inner = of_command(script.text, cwd) if script.fixed else "high"
+            return worst([inner, "medium" if at else "low"])
+    files = [word for word in words if not word.text.startswith("-")]
+    if call.is_fed or not files:
+        return "high"  # it runs what it reads
+    return "medium" if files[0].fixed else "high"
+
+
+def _of_wrapper(call: Call, cwd: str | None) -> Risk:
+    words = call.arguments
+    if _has(call, DESTRUCTIVE | CARRYING) or any(_is_steering(word) for word in words):
+        return "high"
+    if call.name in JOINING:
+        text = " ".join(word.text for word in words if not word.text.startswith("-"))
+        inner = of_command(text, cwd) if all(word.fixed for word in words) else "high"
+        return worst([inner, "medium"])
+    start = _start_of_inner(words)
+    if call.name == "find":
+        start = next((n + 1 for n, w in enumerate(words) if w.text in FIND_RUNS), len(words))
+    if start == len(words):
+        return "medium"
+    inner_words = words[start:]
+    if call.name == "xargs":
+        inner_words += (Word("", fixed=False),)
+    inner = _of_call(Call(inner_words, call.variables, call.is_fed), cwd)
+    has_options = any(word.text.startswith("-") for word in words[:start])
+    return worst([inner, "medium" if has_options else "low"])
+
+
+def _start_of_inner(words: tuple[Word, ...]) -> int:
+    """Give where the command begins that a wrapper runs."""
+    skipped = re.compile(r"-.*|[A-Za-z_]\w*=.*|[\d.]+[smhd]?|\{\}", re.DOTALL)
+    return next((n for n, w in enumerate(words) if not skipped.fullmatch(w.text)), len(words))
+
+
+def _is_steering(word: Word) -> bool:
+    name, assigned, _ = word.text.partition("=")
+    return bool(
+        (assigned and STEERING.fullmatch(name))
+        or word.text.startswith(("-S", "--split-string"))
+        or word.text == "-delete"
     )
 
 
-def _pipes_to_shell(words: list[str]) -> bool:
-    names = [Path(word).name for word in words]
-    fetched = any(name in DOWNLOADS for name in names)
-    return fetched and any(
-        left == "|" and right in SHELLS | {"python", "python3", "sudo", "node"}
-        for left, right in pairwise(names)
-    )
+def _has(call: Call, names: frozenset[str]) -> bool:
+    return any(PurePath(word.text).name in names for word in call.arguments)
 
 
-def _outside(facts: Payload) -> bool:
-    cwd = Path(str(facts.get("cwd") or "/"))
-    paths: list[Any] = [*facts.get("paths", []), *(d.get("path") for d in facts.get("diffs", []))]
-    return any(isinstance(path, str) and not _is_inside(cwd / path, cwd) for path in paths)
+_Rate: TypeAlias = Callable[[Call, str | None], Risk]
+_RULES: tuple[tuple[frozenset[str], _Rate], ...] = (
+    (DESTRUCTIVE | CARRYING, _always_high),
+    (PRINTING, _of_printing),
+    (OPENING, _of_opening),
+    (MOVING, _of_moving),
+    (SHELLS, _of_shell),
+    (frozenset({".", "source"}), _of_source),
+    (WRAPPERS, _of_wrapper),
+    (frozenset({"git"}), _of_git),
+    (PUBLISHING, _of_publishing),
+    (DOWNLOADS, _of_download),
+    (INTERPRETERS, _of_interpreter),
+)
+
+# Paths.
 
 
-def _is_inside(path: Path, folder: Path) -> bool:
-    return ".." not in path.parts and path.is_relative_to(folder)
+def _is_inside(path: str, cwd: str | None) -> bool:
+    if cwd is None or path.startswith("~"):
+        return False
+    folder = cwd or "/(unknown)"
+    return Path(os.path.normpath(os.path.join(folder, path))).is_relative_to(folder)  # noqa: PTH118
+
+
+def _is_scratch(path: str) -> bool:
+    return any(Path(os.path.normpath(path)).is_relative_to(folder) for folder in SCRATCH)

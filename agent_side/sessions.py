@@ -69,6 +69,7 @@ class Session:
         self.loading = False  # the agent replays what the log has already
         self.prompting = False
         self.questions = 0  # open ones
+        self.approval = ""  # the preset by which questions are decided without a person
         self.stalled = ""  # why nothing comes of the running turn; empty: something does
         self._heard_at = 0.0
         self._log = log
@@ -127,6 +128,7 @@ class Session:
             models=facts.models if in_full else None,
             config_options=facts.config_options if in_full else None,
             usage=facts.usage,
+            approval=self.approval,
         )
 
     def opened_result(self) -> Payload:

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from agent_side.limits import PRESETS, RISKS, SANDBOXES
 from agent_side.redaction import Redaction
+from agent_side.unanswered import Unanswered, parse
 
 NAME = re.compile(r"(?!(\.{1,2}|devices\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 SIGNED = ("auto", "required", "off")
 UPLINK_PATH = "/uplink"
+_KNOWN = {
+    "signed": SIGNED,
+    "approval": PRESETS,
+    "remote_approval": ("", *PRESETS),
+    "sandbox": SANDBOXES,
+    "two_people": ("", *RISKS),
+    "relay_rules": ("auto", "on", "off"),
+}
 
 
 class SettingsError(ValueError):
@@ -33,6 +43,12 @@ class ConnectorSettings:
     allow_options: frozenset[str] = frozenset()  # further config options that they may set
     signed: str = "auto"  # whether what comes from afar must be signed: auto, required, off
     redaction: Redaction = field(default_factory=Redaction)  # kept from the relay
+    approval: str = "suggest"  # the preset with which sessions begin
+    remote_approval: str = ""  # the widest preset that remote clients may set; empty: none
+    sandbox: str = "off"  # what the agent's process may write and reach
+    two_people: str = ""  # from which risk on an approval from afar takes two; empty: never
+    unanswered: str = "wait"  # what becomes of questions that nobody answers
+    relay_rules: str = "auto"  # whether rules of the relay may allow: on, off, auto: unsigned only
 
     def __post_init__(self) -> None:
         """Refuse a name that is no file name of ours; raises SettingsError."""
@@ -40,8 +56,19 @@ class ConnectorSettings:
             raise SettingsError(
                 f"invalid name {self.name[:80]!r}: up to 64 letters, digits, '_', '.' and '-'"
             )
-        if self.signed not in SIGNED:
-            raise SettingsError(f"signed is {self.signed[:80]!r}: choose {', '.join(SIGNED)}")
+        for name, known in _KNOWN.items():
+            if getattr(self, name) not in known:
+                shown = ", ".join(filter(None, known))
+                raise SettingsError(f"{name} is {getattr(self, name)!r}: choose {shown}")
+        try:
+            parse(self.unanswered)
+        except ValueError as error:
+            raise SettingsError(f"unanswered: {error}") from None
+
+    @property
+    def ends(self) -> tuple[Unanswered, ...]:
+        """What becomes of questions that nobody answers."""
+        return parse(self.unanswered)
 
     @property
     def folder(self) -> Path:

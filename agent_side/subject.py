@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from agent_side import scope
 from bridge.protocol import round_trip
 from bridge.protocol.jsonrpc import Payload
 
@@ -46,6 +47,8 @@ def of_permission(params: Payload, card: Payload, cwd: str) -> str:
     _put(subject, "texts", _texts(content))
     if _is_cut(params, call, raw):
         subject["truncated"] = True
+    if (found := scope.of_facts(subject)) is not None:
+        subject["scope"] = found.words  # what "always" would cover, hashed with the rest
     return _bounded(subject)
 
 

@@ -9,10 +9,10 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from agent_side import lan
 from agent_side.agents.catalog import AgentNotInstalled, AgentUnknown, command_for, default_agent
@@ -20,6 +20,7 @@ from agent_side.agents.process import AgentCommand
 from agent_side.connect import (
     connector_state,
     has_terminal,
+    sandboxed,
     say_warnings,
     show_console,
     state_home,
@@ -34,7 +35,7 @@ from agent_side.port_holder import holder_of
 from agent_side.qr import qr_code
 from agent_side.redaction import Redaction
 from agent_side.relay_child import RelayChild, RelayDown, relay_environment
-from agent_side.settings import ConnectorSettings, RelayTarget
+from agent_side.settings import ConnectorSettings, RelayTarget, SettingsError
 from bridge.protocol.pairing import Invitation, Step, device_of
 from bridge.protocol.signing import fingerprint
 
@@ -70,6 +71,7 @@ class Up:
     cwd: Path | None = None
     signed: str = "auto"
     redaction: Redaction = field(default_factory=Redaction)
+    limits: Mapping[str, Any] = field(default_factory=dict)  # the owner's, as settings name them
 
     async def run(self) -> ExitReason:
         """Run everything until a signal ends it; the second one on a machine shows the first."""
@@ -80,8 +82,8 @@ class Up:
                 return await _show_first(home)
             try:
                 return await self._serve(home)
-            except (AgentUnknown, AgentNotInstalled) as error:
-                code = WRONG_USE if isinstance(error, AgentUnknown) else AGENT_DOES_NOT_START
+            except (AgentUnknown, AgentNotInstalled, SettingsError) as error:
+                code = AGENT_DOES_NOT_START if isinstance(error, AgentNotInstalled) else WRONG_USE
                 return ExitReason(code, str(error))
             except (RelayDown, lan.NoNetwork, OSError) as error:
                 return ExitReason(FAULT, str(error))
@@ -130,8 +132,9 @@ class Up:
             state_dir=connector_state(),
             signed=self.signed,
             redaction=self.redaction,
+            **self.limits,
         )
-        connector = Connector(settings, command, relay=target)
+        connector = Connector(settings, sandboxed(command, settings), relay=target)
         _invite(place, _with_pairing(place, link, connector, command), command)
         show_console(connector, asks=has_terminal())
         return await _all_together(connector, relay, token, stopping)

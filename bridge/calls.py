@@ -401,6 +401,7 @@ _CALLS: dict[str, Call] = {
     acp.CANCEL: _cancel,
     acp.SET_MODE: partial(_set, acp.SET_MODE),
     acp.SET_CONFIG_OPTION: partial(_set, acp.SET_CONFIG_OPTION),
+    acp.SET_APPROVAL: partial(_set, acp.SET_APPROVAL),
     acp.DECIDE: _decide,
     "_bridge/agents": _agents,
     "_bridge/sessions": _sessions,

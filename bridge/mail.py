@@ -35,6 +35,7 @@ MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, o
     acp.CANCEL: ((), ()),
     acp.SET_MODE: (("modeId",), ()),
     acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
+    acp.SET_APPROVAL: (("preset",), ()),
 }
 UNSIGNED = (
     "this machine takes messages only from paired devices: run chimera-bridge pair there and open "

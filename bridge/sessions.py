@@ -45,6 +45,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     models: dict[str, Any] | None
     config_options: list[Any] | None
     usage: dict[str, Any] | None
+    approval: str  # the preset by which its connector decides without a person
     cursor: Cursor
     created_at: int
     updated_at: int
@@ -58,6 +59,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
             "models": self.models,
             "configOptions": self.config_options,
             "usage": self.usage,
+            "approval": self.approval or None,
         }
         return {
             "sessionId": self.session_id,
@@ -210,6 +212,7 @@ def _record(
         models=shown.models,
         config_options=shown.config_options,
         usage=shown.usage,
+        approval=shown.approval,
         cursor=Cursor(int(epoch), int(seq or 0)) if epoch else START,
         created_at=int(created or 0),
         updated_at=int(updated or 0),

@@ -50,6 +50,7 @@ class CatalogAgent:
     login_hint: str
     ask_mode: str | None = None
     secrets: frozenset[str] = frozenset()  # secret variables it is known to need
+    state: tuple[str, ...] = ()  # its own files and folders, written also in a sandbox
     settings: Mapping[str, str] = field(default_factory=dict)  # variables set unless set already
 
     def locate(self, environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -77,6 +78,7 @@ class CatalogAgent:
             cwd=cwd,
             ask_mode=self.ask_mode,
             login_hint=self.login_hint,
+            state=tuple(map(Path, self.state)),
         )
 
 
@@ -111,6 +113,7 @@ AGENTS: dict[str, CatalogAgent] = {
             secrets=frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
             | {"CLAUDE_CODE_OAUTH_TOKEN"}
             | _BEDROCK,
+            state=("~/.claude", "~/.claude.json"),
         ),
         CatalogAgent(
             name="codex",
@@ -120,6 +123,7 @@ AGENTS: dict[str, CatalogAgent] = {
             login_hint="codex login",
             ask_mode="read-only",
             secrets=frozenset({"OPENAI_API_KEY", "CODEX_API_KEY"}),
+            state=("~/.codex",),
         ),
         CatalogAgent(
             name="gemini",
@@ -129,6 +133,7 @@ AGENTS: dict[str, CatalogAgent] = {
             login_hint="gemini",
             ask_mode="default",
             secrets=_GOOGLE,
+            state=("~/.gemini",),
         ),
         CatalogAgent(
             name="opencode",
@@ -137,6 +142,7 @@ AGENTS: dict[str, CatalogAgent] = {
             install="npm install -g opencode-ai",
             login_hint="opencode auth login",
             secrets=_PROVIDERS | _GOOGLE | _BEDROCK | {"OPENCODE_API_KEY"},
+            state=("~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
             settings={"OPENCODE_PERMISSION": _OPENCODE_ASKS},  # it has no mode that asks
         ),
         OwnAgent(
@@ -144,6 +150,7 @@ AGENTS: dict[str, CatalogAgent] = {
             title="Ferret",
             commands=((*_PYTHON, "-m", "agent_side.agents.ferret"),),
             install="pip install 'chimera-bridge[ferret]'",
+            state=("~/.chimera",),
             login_hint="export OPENAI_API_KEY=…",
             ask_mode="suggest",
             secrets=_PROVIDERS | _GOOGLE | {"XAI_API_KEY"},
@@ -155,6 +162,7 @@ AGENTS: dict[str, CatalogAgent] = {
             install="",
             login_hint="",
             ask_mode="ask",
+            state=("~/.local/state/chimera-bridge/demo",),
         ),
     )
 }

@@ -21,13 +21,14 @@ import shlex
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
 from agent_side.agents.child import LINE_LIMIT, Child, shown
+from agent_side.sandbox import Sandbox
 from bridge.protocol import jsonrpc
 from bridge.protocol.errors import AgentUnavailable, BridgeError, InvalidRequest, ParseError
 from bridge.protocol.jsonrpc import Payload
@@ -58,6 +59,8 @@ class AgentCommand:
     cwd: Path
     ask_mode: str | None  # the session mode in which it asks, set after session/new when offered
     login_hint: str  # the line to run when it is not logged in
+    state: tuple[Path, ...] = ()  # its own files and folders, which it must always write
+    sandbox: Sandbox = field(default_factory=Sandbox)
 
 
 class AgentStartError(Exception):
@@ -277,7 +280,8 @@ class AgentProcess:
         if program is None:
             raise AgentStartError(f"{argv[0]} is not installed, or not on PATH")
         try:
-            await self._child.spawn((program, *argv[1:]), self.command.env, self.command.cwd)
+            argv = self.command.sandbox.wrapped((program, *argv[1:]))
+            await self._child.spawn(argv, self.command.env, self.command.cwd)
         except OSError as error:
             where = program if self.command.cwd.is_dir() else self.command.cwd
             raise AgentStartError(

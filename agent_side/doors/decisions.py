@@ -14,6 +14,7 @@ WORDS = {
     "deny": ("reject_once", "reject_always"),
     "never": ("reject_always", "reject_once"),
 }
+LASTING = {"always": "allow", "never": "deny"}
 ACTIONS = {"allow": "accept", "always": "accept", "deny": "decline", "never": "decline"}
 
 
@@ -29,7 +30,10 @@ def answer_for(question: Question, word: str, content: Any = None) -> Payload:
         return {"action": action, "content": content} if content is not None else {"action": action}
     if word in question.round_trip.option_ids:
         return {"optionId": word}
-    return {"optionId": _option(question.params["options"], word)}
+    answer: Payload = {"optionId": _option(question.params["options"], word)}
+    if word in LASTING and question.scope is not None:  # else it holds for this time
+        answer["remember"] = {"decision": LASTING[word]}
+    return answer
 
 
 def _option(options: list[Payload], word: str) -> str:

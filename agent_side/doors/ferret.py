@@ -173,14 +173,9 @@ class FerretEditor:
         return {"model": model}
 
     async def _set_approval(self, params: Payload) -> Payload:
-        """Switch the preset; ferret's own presets are its modes."""
-        session = self._connector.session(_text(params, "sessionId"))
-        preset, old = _text(params, "approval", "preset", "mode"), session.mode
-        if preset not in session.offered_modes():
-            known = ", ".join(session.offered_modes()) or "none"
-            raise InvalidParams(f"there is no preset {preset[:80]!r}: {known}")
-        await self._connector.set_mode(session.id, preset, self._origin)
-        return {"old": old, "new": preset}
+        """Switch the preset: the connector's, whatever modes the agent has."""
+        preset = _text(params, "approval", "preset", "mode")
+        return self._connector.set_approval(_text(params, "sessionId"), preset, self._origin)
 
     def _sandbox(self, id_: Id, params: Payload) -> None:
         wished = {"sandbox", "mode"} & params.keys()
@@ -188,7 +183,7 @@ class FerretEditor:
             raise RestartRequired(
                 "restart required: the sandbox is fixed when the connector starts"
             )
-        self._write(jsonrpc.result(id_, {"mode": self._connector.sandbox}))
+        self._write(jsonrpc.result(id_, self._connector.sandbox.as_json()))
 
     def _status(self, id_: Id, params: Payload) -> None:
         self._write(jsonrpc.result(id_, self._connector.status(params.get("sessionId"))))

@@ -16,11 +16,11 @@ class NotUnderstood(ValueError):
 
 
 def answer_of(round_trip: RoundTrip, words: list[str]) -> Payload:
-    """Read ``NUMBER-or-id [name=value …]``; raises NotUnderstood."""
+    """Read ``NUMBER-or-id [always|never [all]] [name=value …]``; raises NotUnderstood."""
     offered = choices(round_trip)
     chosen = _chosen(offered, words[0] if words else "")
     if round_trip.kind == "permission":
-        return {"optionId": chosen}
+        return {"optionId": chosen, **_remember(words[1:])}
     answer: Payload = {"action": chosen}
     if chosen == "accept":
         form = json.loads(round_trip.subject).get("form") or {}
@@ -51,6 +51,17 @@ def _chosen(offered: list[tuple[str, str, str]], word: str) -> str:
         return ids[int(word) - 1]
     numbers = ", ".join(f"{n} {name}" for n, (_, name, _) in enumerate(offered, 1))
     raise NotUnderstood(f"there is no choice {word!r}: {numbers}")
+
+
+def _remember(words: list[str]) -> Payload:
+    """Read ``always [all]`` or ``never [all]`` behind a choice."""
+    match words:
+        case []:
+            return {}
+        case [("always" | "never") as word, *rest] if rest in ([], ["all"]):
+            decision = "allow" if word == "always" else "deny"
+            return {"remember": {"decision": decision, "open": bool(rest)}}
+    raise NotUnderstood(f"{' '.join(words)!r} is none of always, never, always all, never all")
 
 
 def _content(form: Payload, pairs: list[str]) -> Payload:

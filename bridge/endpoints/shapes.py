@@ -45,6 +45,11 @@ class Agent(Shape):
     login: str = ""
     signed: str = Field(default="off", description="required: only paired devices may answer")
     devices: list[str] = Field(default=[], description="the ids of the paired devices")
+    sandbox: dict[str, Any] = Field(default={}, description="{mode, enforced, by, why}")
+    approvals: dict[str, list[str]] = Field(
+        default={}, description="presets: {offered, remote: those that clients may set}"
+    )
+    relay_rules: bool = Field(default=False, description="whether a relay's rule may allow")
     epoch: int
     attachment: Attachment
 
@@ -68,6 +73,7 @@ class Session(Shape):
     models: dict[str, Any] | None = None
     config_options: list[Any] | None = None
     usage: dict[str, Any] | None = None
+    approval: str | None = Field(default=None, description="the preset that holds in it")
     cursor: str
     created_at: str
     updated_at: str
@@ -174,7 +180,11 @@ class SendMail(Shape):
 
     mail_id: Id = Field(description="made by the sender; the same one is delivered once")
     method: Literal[
-        "session/prompt", "session/cancel", "session/set_mode", "session/set_config_option"
+        "session/prompt",
+        "session/cancel",
+        "session/set_mode",
+        "session/set_config_option",
+        "_bridge/set_approval",
     ]
     params: dict[str, Any] = {}
     signature: Jws | None = Field(default=None, description="of a paired device, for this message")

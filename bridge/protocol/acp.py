@@ -22,6 +22,7 @@ SET_MODEL = "session/set_model"
 SET_CONFIG_OPTION = "session/set_config_option"
 CANCEL_REQUEST = "$/cancel_request"
 DECIDE = "_bridge/decide"
+SET_APPROVAL = "_bridge/set_approval"
 HISTORY = "_bridge/history"
 ENTRY = "_bridge/entry"
 STATUS = "_bridge/status"
@@ -68,6 +69,7 @@ NEEDED_ROLE = {
     CANCEL: Role.OPERATOR,
     SET_MODE: Role.OPERATOR,
     SET_CONFIG_OPTION: Role.OPERATOR,
+    SET_APPROVAL: Role.OPERATOR,
 }
-MAIL_METHODS = frozenset({PROMPT, CANCEL, SET_MODE, SET_CONFIG_OPTION, NEW, DECIDE})
+MAIL_METHODS = frozenset({PROMPT, CANCEL, SET_MODE, SET_CONFIG_OPTION, SET_APPROVAL, NEW, DECIDE})
 SESSION_STATES = frozenset({"idle", "running", "waiting", "stalled", "ended"})

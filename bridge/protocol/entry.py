@@ -22,7 +22,13 @@ ELICITATION = "elicitation/create"
 RESOLVED = "_bridge/resolved"
 TURN = "_bridge/turn"
 GAP = "_bridge/gap"
-METHODS = frozenset({UPDATE, PERMISSION, ELICITATION, RESOLVED, TURN, GAP})
+APPROVAL_CHANGED = "_bridge/approval_changed"
+VIOLATION = "_bridge/sandbox_violation"
+ESCALATED = "_bridge/escalated"
+METHODS = frozenset(
+    {UPDATE, PERMISSION, ELICITATION, RESOLVED, TURN, GAP}
+    | {APPROVAL_CHANGED, VIOLATION, ESCALATED}
+)
 QUESTIONS = frozenset({PERMISSION, ELICITATION})
 
 
@@ -46,6 +52,9 @@ class RoundTrip(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     risk: Literal["low", "medium", "high"] = "medium"
     expires_at: str | None = None  # ISO 8601, UTC
     signed: bool = False  # only a paired device may answer it from afar
+    relay_rules: bool = False  # a rule of the relay may allow it
+    people: int = 1  # how many different ones must approve it from afar, as its machine says
+    calls: list[list[str]] | None = None  # the programs of a command; None: it has none to be read
 
 
 class Full(msgspec.Struct, frozen=True):

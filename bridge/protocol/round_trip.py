@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bridge.protocol.entry import Origin, RoundTrip
+from bridge.protocol.entry import META_KEY, Origin, RoundTrip
 from bridge.protocol.errors import InvalidParams, UnknownOption
 
 SUBJECT_LIMIT = 1 << 20  # bytes; above it a question can only be rejected from afar
@@ -56,13 +56,38 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # hash, option, role or signature
 
 
-class Decision(msgspec.Struct, frozen=True, rename="camel"):
+class RuleNote(msgspec.Struct, frozen=True):
+    """The rule that decided, as people read it."""
+
+    id: str
+    words: str
+
+
+class First(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The first of two approvals of one question."""
+
+    decision_id: str
+    by: Origin
+    signature: str | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One person's answer to one question."""
 
     id: str  # the round-trip
     hash: str  # of the subject the person saw
     answer: dict[str, Any]  # {"optionId": …} or {"action": …, "content": …}
     decision_id: str  # made by the sender; the same id gives the same outcome
+    first: First | None = None  # where it took two people
+    rule: RuleNote | None = None  # the relay's that decided it; an answer of {}: its time is over
+
+
+class AskedNote(msgspec.Struct, frozen=True):
+    """A question that was decided before anybody was asked."""
+
+    title: str
+    hash: str
+    risk: str
 
 
 class Resolved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -73,6 +98,9 @@ class Resolved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     reason: Reason
     answer: dict[str, Any] | None = None
     by: Origin | None = None
+    also: Origin | None = None  # who approved it first, where it took two
+    rule: RuleNote | None = None
+    asked: AskedNote | None = None  # it was never opened
 
 
 ACTIONS = frozenset({"accept", "decline", "cancel"})
@@ -113,8 +141,20 @@ def check_answer(round_trip: RoundTrip, answer: dict[str, Any]) -> None:
         raise InvalidParams(f"unknown action {answer.get('action')!r}: accept, decline or cancel")
 
 
-def result_for_agent(round_trip: RoundTrip, answer: dict[str, Any] | None) -> dict[str, Any]:
-    """Give the result the agent gets: the option or the action, else cancelled (ACP v1)."""
+def result_for_agent(
+    round_trip: RoundTrip, answer: dict[str, Any] | None, reason: Reason = Reason.LOCAL
+) -> dict[str, Any]:
+    """Give the result the agent gets: the option or the action, else cancelled (ACP v1).
+
+    That nobody answered in time, or a rule did, is told as such: it is no person's denial.
+    """
+    result = _plain_result(round_trip, answer)
+    if reason in (Reason.EXPIRED, Reason.RULE):
+        result["_meta"] = {META_KEY: {"reason": reason.value}}
+    return result
+
+
+def _plain_result(round_trip: RoundTrip, answer: dict[str, Any] | None) -> dict[str, Any]:
     if round_trip.kind == "permission":
         if answer is None:
             return {"outcome": {"outcome": "cancelled"}}

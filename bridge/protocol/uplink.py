@@ -65,6 +65,9 @@ class AgentCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     login: str = ""  # the line to run when the agent is not logged in
     signed: str = "off"  # required: answers and mail without a signature are refused
     devices: list[DeviceCard] = []  # those whose signatures are taken
+    sandbox: dict[str, Any] = {}  # {mode, enforced, by, why}: what its process may do
+    approvals: dict[str, list[str]] = {}  # presets: {offered, remote: those settable from afar}
+    relay_rules: bool = False  # whether a rule of the relay may allow something
 
 
 class SessionCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -82,6 +85,7 @@ class SessionCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     models: dict[str, Any] | None = None
     config_options: list[Any] | None = None
     usage: dict[str, Any] | None = None
+    approval: str = ""  # the preset by which questions are decided without a person
 
 
 class ConnectorCard(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -218,3 +218,28 @@ async def test_a_state_is_told_once(terminal):
     for _ in range(3):
         one.console.status_changed()
     assert len(one.lines) == 1
+
+
+async def test_always_is_explained_before_it_is_typed_and_kept_when_it_was(terminal):
+    one = terminal([PUSH])
+    await one.prompted()
+    shown = await one.until("always or never would mean")
+    assert shown.endswith(f"run exactly “git push” in {one.cwd}")
+    one.console.take("1 1 forever")
+    assert "none of always, never" in one.lines[-1]
+    one.console.take("1 1 always")
+    await one.ended
+    assert [rule.verb for rule in one.connector.rules.all()] == ["allow"]
+
+
+async def test_a_preset_is_set_here_and_a_banner_says_so(terminal):
+    one = terminal([PUSH])
+    await one.prompted()
+    await one.until("[1 2] Reject")
+    one.console.take("approval bold")
+    assert "there is no preset 'bold'" in one.lines[-1]
+    one.console.take("approval full")
+    await one.ended
+    banner = await one.until("***")
+    assert banner.startswith("*** the preset is now full, was suggest; set by ")
+    assert "question 1: Allow once, by a rule" in one.lines

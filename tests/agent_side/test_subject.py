@@ -24,6 +24,7 @@ def test_a_command_is_shown_with_its_other_arguments():
         "cwd": "/work",
         "command": "ls",
         "arguments": {"timeout": 5},
+        "scope": 'run exactly “ls” with {"timeout": 5} in /work',
         "options": [["a", "Allow", "allow_once"]],
     }
 
