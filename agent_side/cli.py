@@ -92,7 +92,6 @@ def _add_up(commands: Any) -> None:
     up.add_argument("--lan", action="store_true", help="serve the local network, over TLS")
     up.add_argument("--port", type=port_of, default=8787, help="the relay's port (default: 8787)")
     up.add_argument("--cwd", type=folder_of, metavar="DIR", help="the folder the agent works in")
-    _add_trust(up)
     add_limits(up)
 
 
@@ -136,33 +135,9 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
     )
-    _add_trust(parser)
     add_limits(parser)
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     _add_token(parser)
-
-
-def _add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--signed",
-        choices=("auto", "required", "off"),
-        default="auto",
-        help="whether answers and messages from afar must be signed by a paired device "
-        "(default: auto, once one was paired)",
-    )
-    parser.add_argument(
-        "--redact",
-        choices=("on", "off"),
-        default="on",
-        help="keep keys and tokens out of what goes to the relay (default: on)",
-    )
-    parser.add_argument(
-        "--redact-pattern",
-        action="append",
-        default=[],
-        metavar="REGEX",
-        help="keep out what this matches, too; repeat for more",
-    )
 
 
 def _redaction(chosen: argparse.Namespace) -> Redaction:

@@ -1,4 +1,4 @@
-"""The owner's limits on a command line: what is decided without a person, what may be written."""
+"""The owner's limits on a command line: what counts from afar, what is asked, what is written."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ NAMES = ("approval", "remote_approval", "sandbox", "two_people", "unanswered", "
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """Give a command the options for them."""
+    _add_trust(parser)
     parser.add_argument(
         "--approval",
         choices=PRESETS,
@@ -54,6 +55,29 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether rules of the relay may allow something (default: auto, "
         "while no signature is needed)",
+    )
+
+
+def _add_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--signed",
+        choices=("auto", "required", "off"),
+        default="auto",
+        help="whether answers and messages from afar must be signed by a paired device "
+        "(default: auto, once one was paired)",
+    )
+    parser.add_argument(
+        "--redact",
+        choices=("on", "off"),
+        default="on",
+        help="keep keys and tokens out of what goes to the relay (default: on)",
+    )
+    parser.add_argument(
+        "--redact-pattern",
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="keep out what this matches, too; repeat for more",
     )
 
 

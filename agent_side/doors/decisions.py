@@ -28,11 +28,12 @@ def answer_for(question: Question, word: str, content: Any = None) -> Payload:
         if action is None:
             raise InvalidParams(f"decision must be one of {', '.join(WORDS)}, not {word[:80]!r}")
         return {"action": action, "content": content} if content is not None else {"action": action}
-    if word in question.round_trip.option_ids:
-        return {"optionId": word}
-    answer: Payload = {"optionId": _option(question.params["options"], word)}
-    if word in LASTING and question.scope is not None:  # else it holds for this time
-        answer["remember"] = {"decision": LASTING[word]}
+    is_named = word in question.round_trip.option_ids
+    answer: Payload = {"optionId": word if is_named else _option(question.params["options"], word)}
+    decision = LASTING.get(word)
+    fits = question.rejects(answer) == (decision == "deny") and question.round_trip.people == 1
+    if decision and fits and question.scope is not None:  # else it holds for this time
+        answer["remember"] = {"decision": decision}
     return answer
 
 

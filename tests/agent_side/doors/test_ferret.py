@@ -194,3 +194,23 @@ async def test_a_client_that_leaves_ends_its_own_prompts_and_no_others(tmp_path)
         assert not others.done()
         running.connector.cancel(session, ANNA)
         assert (await others).stop_reason == "cancelled"
+
+
+async def test_the_preset_is_the_connector_s_and_a_change_is_told(visitor):
+    session = (await visitor.call("session/new"))["sessionId"]
+    changed = await visitor.call("session/setApproval", sessionId=session, approval="auto")
+    assert changed == {"old": "suggest", "new": "auto"}
+    told = await visitor.kind("approval_changed")
+    assert (told["old"], told["new"]) == ("suggest", "auto")
+    refused = await visitor.refusal("session/setApproval", sessionId=session, approval="bold")
+    assert "one of read-only, strict" in refused["message"]
+
+
+@asking
+async def test_always_is_kept_for_equal_questions(visitor):
+    session = (await visitor.call("session/new"))["sessionId"]
+    message = visitor.ask("session/message", sessionId=session, message="go")
+    asked = await visitor.kind("permission_request")
+    await visitor.call("permission/respond", sessionId=session, id=asked["id"], decision="always")
+    await visitor.answer(message)
+    assert [rule.verb for rule in visitor.running.connector.rules.all()] == ["allow"]
