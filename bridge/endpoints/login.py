@@ -83,8 +83,10 @@ async def sign_out(relay: TheRelay, request: Request) -> Response:
     """End this browser's login and every connection that lives from it."""
     response = Response(status_code=204)
     secret = cookie_of(request)
-    if secret is not None:
+    # Also without a cookie: a foreign page's form is sent without it, and would have it deleted.
+    if secret is not None or "origin" in request.headers:
         require_own_origin(relay, request)
+    if secret is not None:
         await _end_login(relay, request, secret)
     response.delete_cookie(SECURE_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
     response.delete_cookie(LOOPBACK_COOKIE, path="/", httponly=True, samesite="strict")

@@ -41,6 +41,7 @@ def test_addresses_that_are_refused(given, words):
         RelayTarget(given)
 
 
+@pytest.mark.attack("E07", "plain ws:// to another machine")
 def test_a_plain_address_elsewhere_needs_a_word_of_its_own():
     target = RelayTarget("ws://10.0.0.7:8787", insecure=True)
     assert not target.loopback

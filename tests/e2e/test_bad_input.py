@@ -126,6 +126,7 @@ async def test_a_bad_token_is_refused_before_the_upgrade(shared_site, bystander,
     assert token not in refused.value.response.body.decode()
 
 
+@pytest.mark.attack("E04", "a token of the other kind, at each door")
 @pytest.mark.parametrize(("kind", "door"), [("person", "agent"), ("agent", "person")])
 async def test_a_token_of_the_other_kind_opens_nothing(shared_site, kind, door):
     token = await shared_site.token(kind, "eve")

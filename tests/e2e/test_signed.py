@@ -77,6 +77,7 @@ async def test_what_a_phone_signs_is_done_and_named_by_its_machine(own_stage, ph
     assert (closed["result"], closed["by"]["device"]) == ("applied", "pixel")
 
 
+@pytest.mark.attack("E16", "unsigned answers once a device is paired, at the relay")
 async def test_what_nobody_signed_is_refused_by_the_relay_already(own_stage, phone):
     stage = await own_stage(turns=[[asks()]])
     alice = await stage.enter(decide=True)

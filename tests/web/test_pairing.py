@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 
+import pytest
 from playwright.async_api import expect
 from web.person import PHONE, Person
 
@@ -83,6 +84,7 @@ async def test_without_a_camera_the_same_words_stand_on_both_sides(own_house, si
     assert await command.end() == 0
 
 
+@pytest.mark.attack("E08", "a lost phone, in Chromium")
 async def test_a_lost_phone_is_signed_out_at_once(own_house, browser, sign_in):
     command = await own_house.pair()
     fragment = await command.said(FRAGMENT)

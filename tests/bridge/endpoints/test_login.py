@@ -211,3 +211,11 @@ def certificate(tmp_path):
     (tmp_path / "key.pem").write_bytes(pem)
     (tmp_path / "cert.pem").write_bytes(built.public_bytes(Encoding.PEM))
     return tmp_path / "cert.pem", tmp_path / "key.pem"
+
+
+async def test_a_foreign_page_signs_nobody_out_though_its_form_carries_no_cookie(served):
+    """S21: the answer would tell the browser to drop the cookie."""
+    async with served.client(None, Origin="https://evil.example") as foreign:
+        refused = await foreign.post("/api/sign-out")
+    assert refused.status_code == 403
+    assert "set-cookie" not in refused.headers
