@@ -17,8 +17,9 @@ from bridge.protocol.errors import NotFound
 STATIC = Path(__file__).parent.parent / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'; trusted-types default dompurify"
+    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+    "trusted-types default dompurify worker"
 )
 FOREVER = "public, max-age=31536000, immutable"  # names under assets/ carry a hash
 NOT_BUILT = (

@@ -4,6 +4,7 @@ import { effect, signal } from "@preact/signals";
 import type { Page } from "./page";
 import { headline, subjectOf } from "./subject";
 import { words } from "./words";
+import { badge } from "./worker";
 
 export const announcement = signal("");
 
@@ -29,9 +30,11 @@ export function announceQuestions(page: Page): void {
   });
 }
 
-/** Keeps the number of open questions in the title. */
+/** Keeps the number of open questions in the title and on the app's icon. */
 export function countInTitle(page: Page): void {
   effect(() => {
-    document.title = words.title(page.store.waiting.value.length);
+    const open = page.store.waiting.value.length;
+    document.title = words.title(open);
+    badge(open);
   });
 }

@@ -1,7 +1,8 @@
 /** The few things that go over plain HTTP: who I am, signing in and out, older pages of a log. */
 
 import type { CursorText } from "./cursor";
-import type { Entry, Me } from "./wire";
+import type { Wish } from "./notifications";
+import type { Entry, Me, Payload } from "./wire";
 
 // On a dead line a browser waits for minutes and tells nothing.
 const ANSWER_WITHIN = 60_000;
@@ -88,6 +89,36 @@ export async function devices(): Promise<PairedDevice[]> {
 
 export async function revokeDevice(id: string): Promise<void> {
   await call("DELETE", `/api/devices/${encodeURIComponent(id)}`);
+}
+
+export interface PushAttempt {
+  id: string;
+  device: string;
+  status: number;
+  reason: string;
+  tookMs: number;
+}
+
+export interface PushState {
+  key: string;
+  subscriptions: { id: string; device: string; here: boolean; wish: Wish }[];
+}
+
+export async function push(): Promise<PushState> {
+  return call("GET", "/api/push");
+}
+
+export async function subscribeTo(subscription: Payload, wish: Wish): Promise<void> {
+  const { endpoint, keys } = subscription;
+  await call("PUT", "/api/push/subscription", { endpoint, keys, wish });
+}
+
+export async function unsubscribeFrom(id: string): Promise<void> {
+  await call("DELETE", `/api/push/subscriptions/${encodeURIComponent(id)}`);
+}
+
+export async function pushTest(): Promise<PushAttempt[]> {
+  return (await call<{ attempts: PushAttempt[] }>("POST", "/api/push/test", {})).attempts;
 }
 
 /** Reads the entries before a cursor, oldest first. */

@@ -12,6 +12,7 @@ import "./style/session.css";
 import "./style/tools.css";
 import { startTheme } from "./theme";
 import { App } from "./ui/App";
+import { startWorker } from "./worker";
 
 startTheme();
 startClock();
@@ -33,3 +34,4 @@ if (root) {
   );
 }
 void page.start(carried);
+void startWorker();

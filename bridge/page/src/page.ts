@@ -9,7 +9,9 @@ import { Conversation } from "./conversation";
 import { Decisions } from "./decisions";
 import { Device } from "./device";
 import { newId } from "./ids";
+import { Notifications } from "./notifications";
 import { type Invitation, PairingWith, readInvitation } from "./pairing";
+import { forgetRemembered, remember, remembered } from "./remembered";
 import type { Carried } from "./route";
 import { Signer } from "./signer";
 import { Store } from "./store";
@@ -39,6 +41,7 @@ export class Page {
   readonly device = new Device();
   readonly signer = new Signer(this.store, this.device);
   readonly pairing = new PairingWith(this.device, () => this.store.me.value);
+  readonly notifications = new Notifications();
   readonly connection: Connection;
   readonly decisions: Decisions;
   /** A pairing that waits until somebody is signed in. */
@@ -56,6 +59,7 @@ export class Page {
   /** Signs in with a link's secret if there is one, then connects if somebody is signed in. */
   async start({ signIn, pair }: Carried): Promise<void> {
     this.watchTheDevice();
+    remember(this.store);
     await this.device.load();
     if (signIn) await this.tryToSignIn(signIn);
     await this.enter();
@@ -70,8 +74,9 @@ export class Page {
       const me = await api.whoAmI();
       this.store.me.value = me;
       this.signedIn.value = me ? "in" : "out";
+      if (!me) forgetRemembered();
     } catch {
-      this.signedIn.value = "away";
+      this.enterWithout();
     }
     if (this.signedIn.value !== "in") return;
     this.connection.start();
@@ -80,10 +85,19 @@ export class Page {
     if (invitation) await this.pairing.look(invitation);
   }
 
+  /** The relay cannot be reached: shows what was known, and goes on trying. */
+  private enterWithout(): void {
+    const snapshot = remembered();
+    if (snapshot) this.store.restore(snapshot);
+    this.signedIn.value = snapshot ? "in" : "away";
+  }
+
   async signOut(): Promise<void> {
+    if (this.notifications.here.value) await this.notifications.turnOff();
     await api.signOut();
     this.connection.stop();
     sessionStorage.clear();
+    forgetRemembered();
     location.hash = "#/";
     location.reload();
   }

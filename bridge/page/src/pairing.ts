@@ -3,7 +3,8 @@
 import { signal } from "@preact/signals";
 import * as api from "./api";
 import { bytes64, hex, sha256, sha256Hex, utf8 } from "./bytes";
-import { canHaveKey, type Device, fingerprint, type OwnKey } from "./device";
+import { type Device, fingerprint } from "./device";
+import { canHaveKey, type OwnKey } from "./own_key";
 import { spoken } from "./spoken";
 import type { Me } from "./wire";
 import { words } from "./words";

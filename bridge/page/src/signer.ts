@@ -2,7 +2,8 @@
 
 import { sha256Hex } from "./bytes";
 import { canonical } from "./canonical";
-import { type Device, type OwnKey, sign } from "./device";
+import type { Device } from "./device";
+import { type OwnKey, sign } from "./own_key";
 import type { Store } from "./store";
 import type { Agent, Answer, Payload, RoundTrip } from "./wire";
 import { words } from "./words";

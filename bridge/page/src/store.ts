@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { instant } from "./age";
 import type { Link } from "./connection";
 import { answered, waiting } from "./questions";
+import type { Snapshot } from "./remembered";
 import type {
   Agent,
   Changed,
@@ -48,6 +49,16 @@ export class Store {
     this.roundTrips.value = new Map(watched.roundTrips.map((one) => [one.id, one]));
     this.takeHealth(watched.store);
     this.skew.value = (instant(watched.time) ?? Date.now()) - Date.now();
+    this.known.value = true;
+  }
+
+  /** Shows what was known when the relay was there last; the link says that it is old. */
+  restore(snapshot: Snapshot): void {
+    this.me.value = snapshot.me;
+    this.agents.value = new Map(snapshot.agents.map((one) => [one.id, one]));
+    this.sessions.value = new Map(snapshot.sessions.map((one) => [one.sessionId, one]));
+    this.roundTrips.value = new Map(snapshot.roundTrips.map((one) => [one.id, one]));
+    this.lastLive.value = snapshot.at;
     this.known.value = true;
   }
 

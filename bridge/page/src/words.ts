@@ -1,6 +1,9 @@
 /** Every word the page says, in one place. */
 
+import { notifications } from "./words_notifications";
+
 export const words = {
+  notifications,
   product: "Chimera Bridge",
   title: (open: number) => (open ? `(${open}) Chimera Bridge` : "Chimera Bridge"),
   you: "you",

@@ -13,8 +13,9 @@ from bridge.endpoints.page import POLICY, built_files
 
 CONTRACT = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
-    "form-action 'none'; require-trusted-types-for 'script'; trusted-types default dompurify"
+    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+    "trusted-types default dompurify worker"
 )
 
 

@@ -2,6 +2,7 @@ import { useRef, useState } from "preact/hooks";
 import { duration } from "../age";
 import { now } from "../clock";
 import type { Conversation } from "../conversation";
+import { keepDraft, readDraft } from "../draft";
 import { usePage } from "../page";
 import { awaySentence, isReachable } from "../states";
 import type { Session, Usage } from "../wire";
@@ -69,12 +70,11 @@ interface WriteProps extends Props {
 }
 
 function Write({ session, conversation, isRunning, isClosed }: WriteProps) {
-  const key = `draft ${session.sessionId}`;
-  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? "");
+  const [text, setText] = useState(() => readDraft(session.sessionId));
   const area = useRef<HTMLTextAreaElement>(null);
   const change = (next: string) => {
     setText(next);
-    sessionStorage.setItem(key, next);
+    keepDraft(session.sessionId, next);
     growToText(area.current);
   };
   const send = () => {

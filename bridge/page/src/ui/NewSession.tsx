@@ -1,11 +1,13 @@
 import { useState } from "preact/hooks";
 import { duration } from "../age";
 import { now } from "../clock";
+import { keepDraft } from "../draft";
 import { usePage } from "../page";
 import { goInstead } from "../route";
 import { attachmentState, isReachable } from "../states";
 import type { Agent } from "../wire";
 import { words } from "../words";
+import { takeShared } from "../worker";
 import { Bar } from "./Bar";
 
 /** Start a session: which agent, in which of the folders its connector allows. */
@@ -44,7 +46,10 @@ function Choose({ agents }: { agents: Agent[] }) {
     setSince(Date.now());
     setProblem(null);
     try {
-      goInstead({ at: "session", id: await page.newSession(chosen, joined(folder, below)) });
+      const id = await page.newSession(chosen, joined(folder, below));
+      const shared = await takeShared();
+      if (shared) keepDraft(id, shared);
+      goInstead({ at: "session", id });
     } catch (error) {
       setProblem((error as Error).message);
     } finally {

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { canHaveKey } from "../device";
+import { canHaveKey } from "../own_key";
 import { usePage } from "../page";
 import { type Offer, readCode } from "../pairing";
 import { go, goInstead } from "../route";

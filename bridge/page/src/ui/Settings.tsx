@@ -5,6 +5,7 @@ import { chooseTheme, type Theme, theme } from "../theme";
 import { words } from "../words";
 import { Badge } from "./Badge";
 import { Bar } from "./Bar";
+import { NotificationCard } from "./Notifications";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -52,6 +53,7 @@ export function Settings({ wide = false }: { wide?: boolean }) {
         <a class="btn" href={href({ at: "devices" })}>
           {words.devices.open}
         </a>
+        <NotificationCard />
         <fieldset class="card pad themes">
           <legend>{words.settings.theme}</legend>
           {THEMES.map((one) => (
