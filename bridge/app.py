@@ -94,7 +94,10 @@ def _add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def not_served(request: Request, error: HTTPException) -> Response | None:
-        return await _answer(request, _as_bridge_error(request, error), error.status_code)
+        response = await _answer(request, _as_bridge_error(request, error), error.status_code)
+        if response is not None:
+            response.headers.update(error.headers or {})  # 405 says which methods it allows
+        return response
 
     @app.exception_handler(Exception)
     async def broken(_request: Request, _error: Exception) -> Response:

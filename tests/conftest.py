@@ -6,10 +6,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 STARTS_WITHIN_SECONDS = 10
+Length = TypeVar("Length")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,7 +45,7 @@ def figure(record_property: Callable[[str, object], None]) -> Callable[[str], No
 
 
 @pytest.fixture(scope="session")
-def attack_length(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
+def attack_length(pytestconfig: pytest.Config) -> Callable[[Length, Length], Length]:
     """Chooses between the short form of a number and the one of ``./dev test attacks``."""
     whole = pytestconfig.getoption("markexpr") == "attack"
     return lambda short, long: long if whole else short

@@ -40,6 +40,12 @@ async def test_a_fault_of_ours_says_nothing_of_its_inside(redis_url, caplog):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+async def test_a_method_that_is_not_served_is_told_which_are(redis_url):
+    async with serving(redis_url) as served, served.client(None) as client:
+        answer = await client.request("TRACE", "/api/me")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
 async def test_every_refusal_has_one_form(redis_url, method):
     async with serving(redis_url) as served, served.client(None) as client:
