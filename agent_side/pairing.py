@@ -103,7 +103,7 @@ class Pairings:
             self._devices.pin(key=device.key, name=device.name, subject=device.subject)
         number = one.number if one.step is Step.COMPARING else None
         proof = one.end_mac if one.step is Step.PAIRED else None
-        end = PairingEnd(one.code, self.agent_id, one.step.value, number, proof)
+        end = PairingEnd(one.code, self.agent_id, one.step, number, proof)
         self._tell(uplink.PAIRED, end)
         if one.step is not Step.COMPARING:
             self._invitation = None

@@ -76,29 +76,30 @@ class Pairings:
             pipe.hset(name, mapping=fields)
             pipe.expire(name, KEPT_SECONDS)
             await pipe.execute()
-        return PairingNews(code, invited.agent, Step.OPEN.value)
+        return PairingNews(code, invited.agent, Step.OPEN)
 
     async def _again(self, tenant: str, code: str, invited: Invited) -> PairingNews | None:
         """Give how far an invitation is that is told again after a reconnect."""
         found = await self._read(tenant, code)
         if found is None or (found.agent, found.offer) != (invited.agent, invited.offer):
             return None
-        return await self.news(tenant, code) or PairingNews(code, found.agent, found.step.value)
+        return await self.news(tenant, code) or PairingNews(code, found.agent, found.step)
 
     async def news(self, tenant: str, code: str) -> PairingNews | None:
         """Give what a machine must learn of its pairing; None when it is over."""
         found = await self._read(tenant, code)
         if found is None or found.step is not Step.ANSWERED:
             return None
-        return PairingNews(code, found.agent, found.step.value, found.answer, found.proof)
+        return PairingNews(code, found.agent, found.step, found.answer, found.proof)
 
     async def end(self, tenant: str, end: PairingEnd) -> None:
         """Take what the machine says: compare these words, or how it ended."""
         code = pairing.read_code(end.code)
-        found = await self._read(tenant, code)
+        found, step = await self._read(tenant, code), end.step
         if found is None or found.agent != end.agent:
             raise NotFound(_GONE)
-        step = Step(end.step)
+        if step in (Step.OPEN, Step.ANSWERED):
+            raise InvalidParams(f"{step.value} is no word of a machine that was answered")
         fields = {"step": step.value, "number": end.number or "", "end_mac": end.mac or ""}
         if step is Step.PAIRED and found.answer is not None:
             answer = pairing.read_answer(found.answer)

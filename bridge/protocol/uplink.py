@@ -15,6 +15,7 @@ import msgspec
 
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Origin
+from bridge.protocol.pairing import Step
 
 SUBPROTOCOL = "chimera.uplink.v1"
 HELLO = "uplink/hello"  # connector → relay, request
@@ -189,7 +190,7 @@ class PairingNews(msgspec.Struct, frozen=True, omit_defaults=True):
 
     code: str
     agent: str
-    step: str
+    step: Step
     answer: str | None = None
     proof: str | None = None
 
@@ -199,7 +200,7 @@ class PairingEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
     code: str
     agent: str
-    step: str
+    step: Step
     number: str | None = None  # shown when words are compared
     mac: str | None = None  # proof that the machine took the device
 

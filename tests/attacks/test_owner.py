@@ -351,7 +351,7 @@ async def a_pairing_from_all_that_was_seen(scene):
         (scene.evil.answer(offered.offer, None)[0], one.end_mac),
     ):
         scene.running.connector.pairings.news(
-            PairingNews(offered.code, scene.agent, "answered", answer, mac)
+            PairingNews(offered.code, scene.agent, Step.ANSWERED, answer, mac)
         )
     assert told == [Step.REFUSED]
 

@@ -11,8 +11,8 @@ from bridge.login import Logins
 from bridge.pairing import Pairings
 from bridge.protocol import pairing
 from bridge.protocol.acp import Role
-from bridge.protocol.errors import NotFound, PairingRefused
-from bridge.protocol.pairing import Invitation
+from bridge.protocol.errors import InvalidParams, NotFound, PairingRefused
+from bridge.protocol.pairing import Invitation, Step
 from bridge.protocol.uplink import Invited, PairingEnd
 from bridge.tokens import Tokens
 
@@ -64,7 +64,7 @@ async def test_the_answer_reaches_its_machine_and_the_end_its_device(pairings, i
     assert (news.agent, news.answer, news.proof) == ("a1", answer, proof)
     assert await pairings.outcome(who(), invited.code) == {"step": "answered"}
     invited.take(news.answer, news.proof)
-    end = PairingEnd(invited.code, "a1", "paired", mac=invited.end_mac)
+    end = PairingEnd(invited.code, "a1", Step.PAIRED, mac=invited.end_mac)
     await pairings.end("acme", end)
     assert (await pairings.outcome(who(), invited.code))["mac"] == invited.end_mac
     name = keys.device("acme", PHONE.id)
@@ -93,9 +93,15 @@ async def test_nobody_pairs_a_device_in_anothers_name(pairings, invited):
         await pairings.answer(who("ben"), invited.code, *PHONE.answer(invited.offer, None))
 
 
+@pytest.mark.parametrize("step", [Step.OPEN, Step.ANSWERED])
+async def test_a_machine_cannot_say_what_only_a_device_does(pairings, invited, step):
+    with pytest.raises(InvalidParams):
+        await pairings.end("acme", PairingEnd(invited.code, "a1", step))
+
+
 async def test_another_machine_cannot_end_a_pairing(pairings, invited):
     with pytest.raises(NotFound):
-        await pairings.end("acme", PairingEnd(invited.code, "a2", "paired"))
+        await pairings.end("acme", PairingEnd(invited.code, "a2", Step.PAIRED))
 
 
 async def test_five_wrong_codes_close_it(pairings, invited):
