@@ -93,10 +93,7 @@ def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> 
 def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
     """Describe how a round-trip ended, as fields of text."""
     params = jsonrpc.fields(msgspec.Raw(payload))["params"]
-    try:
-        end = msgspec.json.decode(params, type=Resolved)
-    except msgspec.DecodeError as error:
-        raise InvalidParams(f"invalid {entry.RESOLVED}: {error}") from None
+    end = jsonrpc.typed(params, Resolved)
     keys.check_id(end.id, "round-trip id")
     fields = {
         "id": end.id,

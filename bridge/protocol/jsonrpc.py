@@ -175,6 +175,8 @@ def _id(raw: msgspec.Raw) -> Id | None:
         id_: Id | None = _decode_id(raw)
     except msgspec.ValidationError:
         raise InvalidRequest("an id must be a whole number or a string") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as failure:
+        raise ParseError(f"not JSON: {failure}") from None
     return id_
 
 

@@ -94,7 +94,7 @@ class None_claim:  # noqa: N801 (stands for a value that is only passed on)
 
 
 def typed(type_):
-    return lambda text: msgspec.json.decode(text, type=type_)
+    return lambda text: jsonrpc.typed(msgspec.Raw(text), type_)
 
 
 # What reads, a good message for it, and what it may raise.
@@ -108,8 +108,8 @@ READERS = {
     "an end's effect": (opened, END, BridgeError),
     "a chunk": (chunk.read, CHUNK, ()),
     "an agent's fields": (raw_fields, ASKED, (BridgeError, msgspec.DecodeError)),
-    "a greeting": (typed(uplink.Hello), HELLO, msgspec.DecodeError),
-    "a mail": (typed(uplink.Mail), MAIL, msgspec.DecodeError),
+    "a greeting": (typed(uplink.Hello), HELLO, BridgeError),
+    "a mail": (typed(uplink.Mail), MAIL, BridgeError),
     "a pairing's answer": (
         lambda text: pairing.read_answer(text.decode("utf-8", "surrogateescape")),
         ANSWER,

@@ -131,6 +131,7 @@ DEEP = b'{"a":' * 10_000
         (b'{"id":1,"method":"m","params":' + DEEP + b"1" + b"}" * 10_001, ParseError),
         (b"[" * 10_000, (ParseError, InvalidRequest)),
         (b'[{"id":1,"method":"m"}]', InvalidRequest),
+        (b'{"id":"\xff","method":"m"}', ParseError),
         (b"7", InvalidRequest),
         (b'"text"', InvalidRequest),
         (b"null", InvalidRequest),
