@@ -131,7 +131,6 @@ DEEP = b'{"a":' * 10_000
         (b'{"id":1,"method":"m","params":' + DEEP + b"1" + b"}" * 10_001, ParseError),
         (b"[" * 10_000, (ParseError, InvalidRequest)),
         (b'[{"id":1,"method":"m"}]', InvalidRequest),
-        (b'{"id":"\xff","method":"m"}', ParseError),
         (b"7", InvalidRequest),
         (b'"text"', InvalidRequest),
         (b"null", InvalidRequest),
@@ -175,6 +174,11 @@ def test_a_key_that_is_there_twice_is_refused_from_clients(text):
 def test_a_lone_surrogate_from_a_client_is_no_json():
     with pytest.raises(ParseError):
         jsonrpc.parse_strict(rb'{"id":1,"method":"m","params":{"a":"\ud800"}}')
+
+
+def test_an_id_that_is_no_utf8_is_no_json():
+    with pytest.raises(ParseError):
+        jsonrpc.parse(b'{"id":"\xff","method":"m"}')
 
 
 def test_an_id_may_be_as_long_as_the_limit():
