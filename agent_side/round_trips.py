@@ -138,7 +138,7 @@ class RoundTrips:
         return resolved
 
     def end_by_rule(self, decision: Decision, by: Origin, rule: RuleNote) -> Resolved:
-        """End a question as a rule of the relay says: no answer means that its time is over."""
+        """End a question as a rule of the relay says; an answer of {} cancels it."""
         question = self.open.get(decision.id)
         if question is None:
             return self.outcome(decision.id)
@@ -150,7 +150,7 @@ class RoundTrips:
                     raise InvalidParams("this machine lets no rule of a relay allow this")
         except BridgeError:
             return self._ask_again(question, Reason.REFUSED, answer, by)
-        reason = Reason.RULE if answer else Reason.EXPIRED
+        reason = Reason.EXPIRED if decision.expired else Reason.RULE
         return self._close(question, Result.VOID, reason, plain(answer), rule=rule)
 
     def refuse(self, id_: str, by: Origin) -> None:

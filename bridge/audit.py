@@ -26,6 +26,10 @@ SEARCHED = 20_000  # records that one search looks at; the next one goes on from
 EVENTS = (
     "decided",
     "closed",
+    "first_approval",
+    "escalated",
+    "rule_added",
+    "rule_removed",
     "refused",
     "sign_in",
     "sign_in_refused",

@@ -39,6 +39,8 @@ COLUMNS = (
     "askedAt",
     "decidedAt",
     "decisionId",
+    "rule",
+    "words",
     "id",
 )
 

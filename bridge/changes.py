@@ -17,7 +17,16 @@ class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One notice."""
 
     kind: Literal[
-        "session", "agent", "roundTrip", "turn", "mail", "presence", "device", "pairing", "login"
+        "session",
+        "agent",
+        "roundTrip",
+        "turn",
+        "mail",
+        "presence",
+        "device",
+        "pairing",
+        "login",
+        "rules",
     ]
     id: str
     at: int = 0  # Unix milliseconds

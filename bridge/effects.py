@@ -55,6 +55,8 @@ def effect_of(claim: Claim, session: str, payload: bytes, envelope: Envelope) ->
         return _opening(claim, session, payload, envelope)
     if envelope.method == entry.RESOLVED:
         return _closing(claim, session, payload)
+    if envelope.method == entry.ESCALATED:
+        return _escalating(claim, session, payload)
     if envelope.method == entry.TURN:
         return _turning(claim, session, payload)
     return NO_EFFECT
@@ -84,6 +86,9 @@ def _opening(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> 
         "option_kinds": json.dumps({id_: kinds.get(id_, "") for id_ in asked.option_ids}),
         "asked_at": str(asked_at),
         "expires_at": str(_milliseconds(asked.expires_at, "expiresAt")) if asked.expires_at else "",
+        "calls": "" if asked.calls is None else json.dumps(asked.calls),
+        "people": str(asked.people),
+        "relay_rules": "1" if asked.relay_rules else "",
         "tool_call_id": call if isinstance(call, str) else "",
     }
     told = Change("roundTrip", asked.id, session_id=session, agent=claim.agent, state="open")
@@ -101,6 +106,9 @@ def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
         "reason": end.reason.value,
         "answer": "" if end.answer is None else msgspec.json.encode(end.answer).decode(),
         "by": "" if end.by is None else msgspec.json.encode(end.by).decode(),
+        "rule": end.rule.id if end.rule else "",
+        "words": end.rule.words if end.rule else "",
+        **(msgspec.structs.asdict(end.asked) if end.asked else {}),
     }
     told = Change(
         "roundTrip",
@@ -114,6 +122,21 @@ def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
         reason=end.reason.value,
     )
     return _effect("resolved", fields, told)
+
+
+def _escalating(claim: Claim, session: str, payload: bytes) -> Effect:
+    """Describe that a question is open for too long, as its machine says."""
+    id_ = jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"]).get("id")
+    keys.check_id(id_ if isinstance(id_, str) else "", "round-trip id")
+    told = Change(
+        "roundTrip",
+        str(id_),
+        session_id=session,
+        agent=claim.agent,
+        state="open",
+        reason="escalated",
+    )
+    return _effect("escalated", {"id": str(id_)}, told)
 
 
 def _turning(claim: Claim, session: str, payload: bytes) -> Effect:

@@ -24,6 +24,7 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:audit``                     stream of who did what; cut at 400 days of age
 ``b:{t}:seals``                     stream of the audit's seals; cut at 400 days of age
 ``b:{t}:audited:<id>``              string: an audit record was written; 10 minutes
+``b:{t}:rules``                     hash: the admins' rules, version; pinned: a setting
 ``b:{t}:post:<node>``               stream of what processes ask each other, 128; 60 seconds
 ``b:{t}:device:<id>``               hash: whose it is, when seen, its logins; 400 days
 ``b:{t}:devices``                   zset of devices by last sight; pinned, pruned when read
@@ -229,6 +230,14 @@ def push(tenant: str) -> str:
 def buzzed(tenant: str, what: str) -> str:
     """Name the set of those who were notified of a question or a turn."""
     return _named(tenant, "buzzed", what, "id")
+
+
+# Rules.
+
+
+def rules(tenant: str) -> str:
+    """Name the hash of a tenant's rules and their version."""
+    return f"b:{{{check_tenant(tenant)}}}:rules"
 
 
 # Wake-ups.

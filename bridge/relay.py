@@ -38,6 +38,7 @@ from bridge.presence import Presence
 from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 from bridge.round_trips import RoundTrips
+from bridge.rules import Rules
 from bridge.sessions import Sessions
 from bridge.settings import Settings
 from bridge.signatures import Signatures
@@ -45,6 +46,7 @@ from bridge.subscriptions import Subscriptions
 from bridge.tasks import Tasks
 from bridge.tokens import Tokens
 from bridge.uplinks import Uplinks
+from bridge.warden import Warden
 from bridge.web_push import WebPush
 
 LEAVE_SECONDS = 0.8  # to say in the store that this process ends
@@ -75,6 +77,8 @@ class Relay:
     sessions: Sessions
     agents: Agents
     round_trips: RoundTrips
+    rules: Rules
+    warden: Warden
     mailbox: Mailbox
     audit: Audit
     changes: ChangeFeed
@@ -115,7 +119,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.inbox.recovered.update({relay.uplinks.recovered, relay.dashboards.recovered})
             relay.health.recovered.update(relay.inbox.recovered)
             relay.health.changed.add(relay.bulletin.tell_health)
-            relay.changes.hearers.add(relay.notifier.heed)
+            relay.changes.hearers.update({relay.notifier.heed, relay.warden.heed})
             relay.tasks.start("health", relay.health.run())
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
@@ -123,6 +127,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.tasks.start("nodes", relay.nodes.run())
             relay.tasks.start("bulletin", relay.bulletin.run())
             relay.tasks.start("audit", relay.audit.run())
+            relay.tasks.start("warden", relay.warden.run())
             if embedded is not None:
                 relay.tasks.start("embedded store", embedded.keep())
             facts = {"node": relay.node, "store": store.address}
@@ -161,6 +166,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
     sessions = Sessions(store, inbox, age_seconds=settings.log_age_seconds)
     audit, presence = Audit(store, tokens), Presence(store, inbox)
     round_trips = RoundTrips(store, inbox, on_record=audit.written)
+    rules = Rules(store, inbox, on_record=audit.written)
     dashboards, uplinks, tasks = Dashboards(), Uplinks(), Tasks()
     journals = Journals(store, inbox, agents, uplinks, tasks)
     health = Health(store)
@@ -182,6 +188,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
         sessions=sessions,
         agents=agents,
         round_trips=round_trips,
+        rules=rules,
+        warden=Warden(store, rules, round_trips, uplinks),
         mailbox=Mailbox(store, inbox),
         audit=audit,
         changes=ChangeFeed(store, inbox, identities.heed),

@@ -6,49 +6,26 @@ in one script with its audit, its mail to the agent and the notice to everybody 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from bridge import keys
+from bridge import keys, rules
 from bridge.changes import Change, notice
 from bridge.inbox import Inbox
 from bridge.protocol.acp import DECIDE
-from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Origin, timestamp
-from bridge.protocol.errors import NotFound, Overloaded
+from bridge.protocol.errors import NotFound, Overloaded, PasskeyRequired
 from bridge.protocol.jsonrpc import Payload
-from bridge.protocol.round_trip import SUBJECT_LIMIT, Decision, Outcome, State
-from bridge.redis import Store
+from bridge.protocol.round_trip import SUBJECT_LIMIT, Decision, Outcome, RuleNote, State
+from bridge.redis import Argument, Store
+from bridge.round_trip_record import FIELDS, RoundTripRecord, origin_json, origin_of, record_of
+from bridge.rule_match import Action, Rule, first
 
-_FIELDS = (
-    "id",
-    "session",
-    "agent",
-    "kind",
-    "subject",
-    "hash",
-    "option_ids",
-    "risk",
-    "state",
-    "asked_at",
-    "expires_at",
-    "tool_call_id",
-    "epoch",
-    "seq",
-    "entry",
-    "answer",
-    "decided_by",
-    "decided_at",
-    "decision_id",
-    "result",
-    "reason",
-    "closed_by",
-    "closed_answer",
-    "closed_at",
-)
 CLOSED_SEARCHED = 1000  # of a tenant's lately closed ones, for those of one session
+TRIES = 5  # to answer while rules change
 _LIFE_MS = keys.AGENT_SECONDS * 1000
 
 
@@ -57,7 +34,8 @@ class Decided(msgspec.Struct, frozen=True):
 
     ``by``, ``at`` (Unix milliseconds) and ``answer`` are of the answer that won, where one did.
     ``reason``: of a late or closed one, how it ended; of a refused one ``hash``,
-    ``unknown_option``, ``subject_too_big``, ``truncated``, ``decision_id_used`` or ``signature``.
+    ``unknown_option``, ``subject_too_big``, ``truncated``, ``decision_id_used``, ``signature``,
+    ``rule`` (one denies it), ``same_person`` or ``other_answer`` (of two who must approve).
     """
 
     state: Outcome
@@ -78,66 +56,7 @@ class Decided(msgspec.Struct, frozen=True):
         return shown
 
 
-class Given(msgspec.Struct, frozen=True):
-    """The decision that won."""
-
-    answer: Payload
-    by: Origin
-    at: int  # Unix milliseconds
-    decision_id: str
-
-
-class RoundTripRecord(msgspec.Struct, frozen=True):
-    """A question as it is known here; times are Unix milliseconds."""
-
-    id: str
-    session_id: str
-    agent: str
-    kind: str
-    subject: str
-    hash: str
-    option_ids: list[str]
-    risk: str
-    state: State
-    asked_at: int
-    expires_at: int | None
-    tool_call_id: str | None
-    cursor: Cursor  # of the question's entry
-    entry: bytes | None  # the question as the connector sent it, until it is closed
-    decision: Given | None
-    result: str | None
-    reason: str | None
-    by: Origin | None
-    answer: Payload | None
-    closed_at: int | None
-
-    def as_json(self) -> Payload:
-        """Give the wire shape."""
-        shown: Payload = {
-            "id": self.id,
-            "sessionId": self.session_id,
-            "agent": self.agent,
-            "kind": self.kind,
-            "subject": self.subject,
-            "hash": self.hash,
-            "optionIds": self.option_ids,
-            "risk": self.risk,
-            "state": self.state.value,
-            "epoch": self.cursor.epoch,
-            "askedAt": timestamp(self.asked_at),
-        }
-        optional = {
-            "expiresAt": timestamp(self.expires_at) if self.expires_at else None,
-            "toolCallId": self.tool_call_id,
-            "decision": _given_json(self.decision) if self.decision else None,
-            "result": self.result,
-            "reason": self.reason,
-            "by": origin_json(self.by) if self.by else None,
-            "answer": self.answer,
-            "closedAt": timestamp(self.closed_at) if self.closed_at else None,
-        }
-        return shown | {name: value for name, value in optional.items() if value is not None}
-
+__all__ = ["Decided", "RoundTripRecord", "RoundTrips", "origin_json"]
 
 Records: TypeAlias = list[RoundTripRecord]
 Ids: TypeAlias = list[str]
@@ -155,14 +74,42 @@ class RoundTrips:
         self._on_record = on_record
 
     async def decide(
-        self, tenant: str, decision: Decision, by: Origin, signature: str | None = None
+        self,
+        tenant: str,
+        decision: Decision,
+        by: Origin,
+        signature: str | None = None,
+        *,
+        passkey: str = "",
     ) -> Decided:
         """Record an answer if it is the first; raises NotFound, or Overloaded on full mail.
 
         A signature must have been checked; an answer that lacks one where it is needed is refused.
+        ``passkey``: which one was touched for this very question; raises PasskeyRequired where a
+        rule wants one and there is none.
         """
         keys.check_id(decision.decision_id, "decision id")
-        agent, session = await self.owner(tenant, decision.id)
+        for _ in range(TRIES):
+            record, version = await self._judged(tenant, decision.id)
+            asked = _Asked(record, version, decision, by, signature or "", passkey)
+            if (decided := await self._record(tenant, asked)) is not None:
+                return decided
+        raise Overloaded("the rules are being changed; answer again")
+
+    async def decide_by_rule(
+        self, tenant: str, id_: str, answer: Payload, rule: RuleNote, *, expired: bool = False
+    ) -> None:
+        """Have a question's connector end it as a rule says; an answer of {} cancels it."""
+        record, version = await self._judged(tenant, id_)
+        decision_id = f"rule-{secrets.token_hex(8)}"
+        decision = Decision(id_, record.hash, answer, decision_id, rule=rule, expired=expired)
+        by = Origin(f"rule {rule.id}", tenant, door="rule")
+        await self._record(tenant, _Asked(record, version, decision, by, "", ""))
+
+    async def _record(self, tenant: str, asked: _Asked) -> Decided | None:
+        """Run the script; None: what was read before is not so any more, read again."""
+        record, decision = asked.record, asked.decision
+        agent, session = record.agent, record.session_id
         mail, changes = keys.mail(tenant, agent), keys.changes(tenant)
         reply = await self._store.run(
             "decide",
@@ -176,38 +123,45 @@ class RoundTrips:
                 keys.watch(mail),
                 changes,
                 keys.watch(changes),
+                keys.rules(tenant),
             ],
-            [
-                decision.id,
-                decision.decision_id,
-                decision.hash,
-                msgspec.json.encode(decision.answer),
-                _chosen(decision.answer),
-                msgspec.json.encode(by),
-                msgspec.json.encode(_message(session, decision)),
-                _LIFE_MS,
-                SUBJECT_LIMIT,
-                notice(_decided_notice(session, agent, decision, by)),
-                agent,
-                session,
-                signature or "",
-            ],
+            asked.arguments(),
             replicated=True,
         )
         outcome, reason, winner, at, answer, mail_nodes, changes_nodes = reply
+        if outcome == b"again":
+            return None
         if outcome == b"unknown":
             raise _unknown(decision.id)
         if outcome == b"full":
             raise Overloaded(f"the mail of agent {agent!r} is full; nothing was recorded")
+        if reason == b"passkey":
+            raise PasskeyRequired("this takes a fresh touch of your passkey, for this question")
         await self._inbox.wake_all(_streams({mail: mail_nodes, changes: changes_nodes}))
         self._on_record(tenant)
         return Decided(
             Outcome(outcome.decode()),
-            _origin(winner),
+            origin_of(winner),
             reason.decode() or None,
             int(at),
             msgspec.json.decode(answer) if answer else None,
         )
+
+    async def escalate(self, tenant: str, id_: str, rule: str) -> None:
+        """Note once that a question is open for too long, and tell everybody."""
+        changes = keys.changes(tenant)
+        record = await self.get(tenant, id_)
+        told = Change(
+            "roundTrip",
+            id_,
+            session_id=record.session_id,
+            agent=record.agent,
+            state=State.OPEN.value,
+            reason="escalated",
+        )
+        names = [keys.round_trip(tenant, id_), keys.audit(tenant), changes, keys.watch(changes)]
+        nodes = await self._store.run("escalate", names, [id_, rule, notice(told)])
+        await self._inbox.wake(nodes, changes)
 
     async def get(self, tenant: str, id_: str) -> RoundTripRecord:
         """Give one round-trip; raises NotFound."""
@@ -270,45 +224,134 @@ class RoundTrips:
         return [id_.decode() for ids in found for id_ in ids]
 
     async def _read(self, tenant: str, ids: Sequence[str]) -> Records:
+        return (await self._read_with_rules(tenant, ids))[0]
+
+    async def _judged(self, tenant: str, id_: str) -> tuple[RoundTripRecord, str]:
+        """Give a question with the rule that is about it, and the version of the rules."""
+        found, version = await self._read_with_rules(tenant, (id_,))
+        if not found:
+            raise _unknown(id_)
+        return found[0], version
+
+    async def _read_with_rules(self, tenant: str, ids: Sequence[str]) -> tuple[Records, str]:
         if not ids:
-            return []
+            return [], ""
         async with self._store.operation():
             pipe = self._store.commands.pipeline(transaction=False)
             for id_ in ids:
-                pipe.hmget(keys.round_trip(tenant, id_), _FIELDS)
+                pipe.hmget(keys.round_trip(tenant, id_), FIELDS)
+            pipe.hmget(keys.rules(tenant), rules.FIELDS)
+            *found, held = await pipe.execute()
+        rows = (dict(zip(FIELDS, fields, strict=True)) for fields in found)
+        records = [record_of(row) for row in rows if row["state"] is not None]
+        listed = rules.read(held)
+        if listed.rules:
+            records = await self._with_rules(tenant, records, listed.rules)
+        return records, listed.version
+
+    async def _with_rules(self, tenant: str, records: Records, listed: Sequence[Rule]) -> Records:
+        """Put to each open question the first rule that is about it."""
+        places = await self.places(tenant, {one.agent for one in records})
+        return [
+            msgspec.structs.replace(one, rule=first(listed, one.facts(*places[one.agent])))
+            if one.state is State.OPEN
+            else one
+            for one in records
+        ]
+
+    async def places(self, tenant: str, agents: set[str]) -> dict[str, tuple[tuple[str, ...], str]]:
+        """Give for each agent its names and its machine's."""
+        async with self._store.operation():
+            pipe = self._store.commands.pipeline(transaction=False)
+            for agent in agents:
+                pipe.hmget(keys.claim(tenant, agent), "card", "connector")
             found = await pipe.execute()
-        rows = (dict(zip(_FIELDS, fields, strict=True)) for fields in found)
-        return [_record(row) for row in rows if row["state"] is not None]
+        return {
+            agent: (
+                (msgspec.json.decode(card, type=_Named).name,) if card else (),
+                msgspec.json.decode(connector, type=_Hosted).host if connector else "",
+            )
+            for agent, (card, connector) in zip(agents, found, strict=True)
+        }
 
 
-def origin_json(origin: Origin) -> Payload:
-    """Give an origin's wire shape."""
-    built: Payload = msgspec.to_builtins(origin)
-    return built
+class _Named(msgspec.Struct):
+    name: str = ""
 
 
-def _message(session: str, decision: Decision) -> Payload:
-    return {
-        "method": DECIDE,
-        "params": {
-            "id": decision.id,
-            "sessionId": session,
-            "hash": decision.hash,
-            "answer": decision.answer,
-            "decisionId": decision.decision_id,
-        },
-    }
+class _Hosted(msgspec.Struct):
+    host: str = ""
 
 
-def _decided_notice(session: str, agent: str, decision: Decision, by: Origin) -> Change:
+class _Asked(NamedTuple):
+    """One attempt to decide, with what it was judged by."""
+
+    record: RoundTripRecord
+    version: str  # of the rules
+    decision: Decision
+    by: Origin
+    signature: str
+    passkey: str
+
+    def arguments(self) -> list[Argument]:
+        """Give what the script takes."""
+        record, decision = self.record, self.decision
+        first_id = record.half.first.decision_id if record.half else ""
+        return [
+            decision.id,
+            decision.decision_id,
+            decision.hash,
+            msgspec.json.encode(decision.answer, order="deterministic"),
+            _chosen(decision.answer),
+            msgspec.json.encode(self.by),
+            msgspec.json.encode(_message(record, decision)),
+            _LIFE_MS,
+            SUBJECT_LIMIT,
+            notice(_notice(record, decision, self.by, State.DECIDED)),
+            record.agent,
+            record.session_id,
+            self.signature,
+            self.version,
+            self._obstacle(),
+            record.people_needed,
+            self.by.subject,
+            first_id,
+            decision.rule.id if decision.rule else "",
+            record.ends_at or "",
+            notice(_notice(record, decision, self.by, State.OPEN)),
+            self.passkey,
+        ]
+
+    def _obstacle(self) -> str:
+        """Say why an approval cannot be taken from this person now; '' if nothing is in the way."""
+        rule = self.record.rule
+        if rule is None or self.decision.rule is not None:
+            return ""
+        if rule.action is Action.DENY:
+            return "rule"
+        return "passkey" if rule.action is Action.PASSKEY and not self.passkey else ""
+
+
+def _message(record: RoundTripRecord, decision: Decision) -> Payload:
+    """Give what goes to the connector; with the first approval, where there is one."""
+    half = record.half
+    if half is not None and record.people_needed > 1 and half.answer == decision.answer:
+        decision = msgspec.structs.replace(decision, first=half.first)
+    params: Payload = msgspec.to_builtins(decision)
+    return {"method": DECIDE, "params": {**params, "sessionId": record.session_id}}
+
+
+def _notice(record: RoundTripRecord, decision: Decision, by: Origin, state: State) -> Change:
+    is_half = state is State.OPEN
     return Change(
         "roundTrip",
         decision.id,
-        session_id=session,
-        agent=agent,
-        state=State.DECIDED.value,
+        session_id=record.session_id,
+        agent=record.agent,
+        state=state.value,
         by=by,
         answer=decision.answer,
+        reason="needs_another" if is_half else None,
     )
 
 
@@ -324,53 +367,6 @@ def _streams(nodes_of: dict[str, list[bytes]]) -> dict[str, list[str]]:
         for node in nodes:
             streams.setdefault(node.decode(), []).append(stream)
     return streams
-
-
-def _record(row: dict[str, Any]) -> RoundTripRecord:
-    text = {name: value.decode() if value else "" for name, value in row.items() if name != "entry"}
-    decided = text["decision_id"]
-    return RoundTripRecord(
-        id=text["id"],
-        session_id=text["session"],
-        agent=text["agent"],
-        kind=text["kind"],
-        subject=text["subject"],
-        hash=text["hash"],
-        option_ids=msgspec.json.decode(text["option_ids"]),
-        risk=text["risk"],
-        state=State(text["state"]),
-        asked_at=int(text["asked_at"]),
-        expires_at=int(text["expires_at"]) if text["expires_at"] else None,
-        tool_call_id=text["tool_call_id"] or None,
-        cursor=Cursor(int(text["epoch"]), int(text["seq"])),
-        entry=row["entry"],
-        decision=_given(text) if decided else None,
-        result=text["result"] or None,
-        reason=text["reason"] or None,
-        by=_origin(row["closed_by"]),
-        answer=msgspec.json.decode(text["closed_answer"]) if text["closed_answer"] else None,
-        closed_at=int(text["closed_at"]) if text["closed_at"] else None,
-    )
-
-
-def _given(text: dict[str, str]) -> Given:
-    by = _origin(text["decided_by"].encode())
-    assert by is not None
-    answer = msgspec.json.decode(text["answer"])
-    return Given(answer, by, int(text["decided_at"]), text["decision_id"])
-
-
-def _given_json(given: Given) -> Payload:
-    return {
-        "answer": given.answer,
-        "by": origin_json(given.by),
-        "at": timestamp(given.at),
-        "decisionId": given.decision_id,
-    }
-
-
-def _origin(text: bytes | None) -> Origin | None:
-    return msgspec.json.decode(text, type=Origin) if text else None
 
 
 def _unknown(id_: str) -> NotFound:

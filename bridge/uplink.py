@@ -319,9 +319,14 @@ class Uplink:
 
     # What a connector is asked for.
 
+    @property
+    def agents(self) -> list[str]:
+        """The ids of the agents that this connector speaks for."""
+        return list(self._claims) if self._welcomed and not self._is_over else []
+
     def holds(self, agent: str) -> bool:
         """Whether this connector speaks for an agent."""
-        return self._welcomed and not self._is_over and agent in self._claims
+        return agent in self.agents
 
     async def ask(self, params: Payload) -> msgspec.Raw:
         """Give the connector's answer to ``uplink/history``; raises BridgeError."""

@@ -32,6 +32,10 @@ class Uplinks:
         """Forget one."""
         self._all.discard(one)
 
+    def held(self) -> set[tuple[str, str]]:
+        """Give the tenant and the id of each agent whose uplink is here."""
+        return {(one.identity.tenant, agent) for one in self._all for agent in one.agents}
+
     async def ask(self, tenant: str, agent: str, params: Payload) -> msgspec.Raw:
         """Ask for what an agent's connector keeps; raises BridgeError, TimeoutError never."""
         for one in tuple(self._all):

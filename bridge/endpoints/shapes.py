@@ -146,6 +146,13 @@ class RoundTrip(Shape):
     answer: dict[str, Any] | None = None
     closed_at: str | None = None
     tool_call_id: str | None = None
+    escalated_at: str | None = None
+    needs: dict[str, Any] | None = Field(
+        default=None, description="of an approval now: {people?, passkey?, rule?: {id, words}}"
+    )
+    half: dict[str, Any] | None = Field(
+        default=None, description="the first of two approvals: {answer, by, at}"
+    )
 
 
 class RoundTrips(Shape):
@@ -168,7 +175,7 @@ class Decide(Shape):
 class Decided(Shape):
     """What became of an answer; recorded is a proposal, the connector closes the question."""
 
-    state: Literal["recorded", "late", "closed", "refused"]
+    state: Literal["recorded", "needs_another", "late", "closed", "refused"]
     by: By | None = None
     reason: str | None = None
     answer: dict[str, Any] | None = None

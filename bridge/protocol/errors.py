@@ -17,6 +17,7 @@ BridgeError
 ├── NotAllowed            -32010  403  the role does not allow it
 │   ├── SignatureRequired         the machine takes this only from a paired device
 │   ├── SignatureRefused          what a device signed does not hold here
+│   ├── PasskeyRequired           a rule wants a fresh touch of a passkey
 │   └── PairingRefused            a device cannot be paired like that
 ├── RoundTripClosed       -32011  409  the question ended otherwise
 ├── AgentUnavailable      -32012  409  no agent, several agents, or it is away
@@ -142,6 +143,12 @@ class SignatureRefused(NotAllowed):
     """A signature is malformed, of another device, about something else, or too late."""
 
     reason = "signature_refused"
+
+
+class PasskeyRequired(NotAllowed):
+    """A rule wants a passkey touched for this very question."""
+
+    reason = "passkey_required"
 
 
 class PairingRefused(NotAllowed):

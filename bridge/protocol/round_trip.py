@@ -51,6 +51,7 @@ class Outcome(StrEnum):
     """What became of one attempt to decide."""
 
     RECORDED = "recorded"
+    NEEDS_ANOTHER = "needs_another"  # recorded as the first of two approvals
     LATE = "late"  # another answer won, or it is past its end
     CLOSED = "closed"
     REFUSED = "refused"  # hash, option, role or signature
@@ -79,7 +80,8 @@ class Decision(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     answer: dict[str, Any]  # {"optionId": …} or {"action": …, "content": …}
     decision_id: str  # made by the sender; the same id gives the same outcome
     first: First | None = None  # where it took two people
-    rule: RuleNote | None = None  # the relay's that decided it; an answer of {}: its time is over
+    rule: RuleNote | None = None  # the relay's that decided it; an answer of {}: it is cancelled
+    expired: bool = False  # by that rule its time is over
 
 
 class AskedNote(msgspec.Struct, frozen=True):

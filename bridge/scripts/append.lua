@@ -5,7 +5,7 @@
 -- ARGV 1 most entries 2 most bytes 3 age ms 4 agent life ms, then for each session
 --      session, agent, epoch, writer, notice of a new session, count of entries, of effects,
 --      and five for each entry: epoch seq prev payload effect
---      prev: stream id or ''; effect: '' or JSON {open|resolved: {field: text…}, notice}, or a
+--      prev: stream id or ''; effect: '' or JSON {open|resolved|escalated: {field: text…}, notice}, or a
 --      notice alone, whose key is not looked at
 -- Gives {nodes watching changes if there are any,
 --        for each session {ok|gap|fenced|foreign, epoch, seq, nodes watching the log}}
@@ -49,7 +49,7 @@ local function open_question(rt, effect, payload)
     set[#set + 1] = text
   end
   redis.call('HSET', rt, 'state', 'open', 'session', session, 'agent', agent, 'entry', payload,
-    'epoch', whole(epoch), 'seq', whole(seq), unpack(set))
+    'epoch', whole(epoch), 'seq', whole(seq), 'opened_at', at, unpack(set))
   redis.call('ZADD', open, fields.asked_at, fields.id)
   redis.call('HSET', asked, fields.id, 'open')
   tell(effect.notice)
@@ -67,6 +67,13 @@ local function close_question(rt, effect)
   local end_ = effect.resolved
   local r = redis.call('HMGET', rt, 'session', 'state', 'kind', 'option_kinds', 'title', 'risk',
     'hash', 'asked_at', 'decided_at')
+  if not r[1] and end_.title then -- decided by a rule before anybody was asked
+    record_audit(audit, now, 'event', 'closed', 'roundTrip', end_.id, 'sessionId', session,
+      'agent', agent, 'title', end_.title, 'risk', end_.risk, 'hash', end_.hash,
+      'result', end_.result, 'reason', end_.reason, 'answer', end_.answer,
+      'rule', end_.rule, 'words', end_.words)
+    return
+  end
   if r[1] ~= session or r[2] == 'closed' then return end
   redis.call('HSET', rt, 'state', 'closed', 'result', end_.result, 'reason', end_.reason,
     'closed_answer', end_.answer, 'closed_by', end_.by, 'closed_at', whole(now))
@@ -80,8 +87,15 @@ local function close_question(rt, effect)
   record_audit(audit, now, 'event', 'closed', 'roundTrip', end_.id, 'sessionId', session,
     'agent', agent, 'title', r[5] or '', 'risk', r[6] or '', 'hash', r[7] or '',
     'askedAt', r[8] or '', 'decidedAt', r[9] or '', 'result', end_.result, 'reason', end_.reason,
-    'answer', end_.answer, 'meaning', meaning(answered(r, end_)), 'by', end_.by)
+    'answer', end_.answer, 'meaning', meaning(answered(r, end_)), 'by', end_.by,
+    'rule', end_.rule, 'words', end_.words)
   tell(effect.notice)
+end
+
+local function escalate_question(rt, effect)
+  local r = redis.call('HMGET', rt, 'session', 'state')
+  if r[1] ~= session or r[2] ~= 'open' then return end
+  if redis.call('HSETNX', rt, 'escalated_at', at) == 1 then tell(effect.notice) end
 end
 
 -- Stores the entries that follow; gives the state, and how many they are and how many bytes.
@@ -102,6 +116,8 @@ local function store(first, count, rt, claimed)
         local decoded = cjson.decode(effect)
         if decoded.open then
           open_question(KEYS[rt], decoded, payload)
+        elseif decoded.escalated then
+          escalate_question(KEYS[rt], decoded)
         elseif decoded.resolved then
           close_question(KEYS[rt], decoded)
         else
