@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ from websockets.http11 import Response
 from agent_side.agents.catalog import AGENTS
 from agent_side.attach import tls_context
 from agent_side.connect import connector_state
+from agent_side.sandbox import Mode, choose
 from agent_side.settings import RelayTarget, SettingsError
 from bridge.protocol import uplink
 
@@ -47,6 +49,7 @@ async def examine(relay: RelayTarget | None) -> list[Finding]:
     """Look at everything a connector needs here."""
     findings = [_agent(name) for name in AGENTS]
     findings.append(_state())
+    findings.append(_sandbox())
     if relay is not None:
         findings += [finding async for finding in _way_to(relay)]
     return findings
@@ -84,6 +87,15 @@ def _state() -> Finding:
             "set CHIMERA_BRIDGE_STATE_DIR",
         )
     return Finding("state", fine=True, sentence=f"{folder} can be written")
+
+
+def _sandbox() -> Finding:
+    """Whether a sandbox would be enforced; what is merely absent is no failure."""
+    state = choose(Mode.WORKSPACE_WRITE, [], path=os.environ.get("PATH")).state
+    if state.enforced:
+        return Finding("sandbox", fine=True, sentence=f"{state.by} enforces --sandbox")
+    remedy = "install bubblewrap" if sys.platform == "linux" else ""
+    return Finding("sandbox", True, f"--sandbox would not be enforced: {state.why}", remedy)
 
 
 async def _way_to(relay: RelayTarget) -> AsyncIterator[Finding]:

@@ -364,10 +364,14 @@ class Dashboard:
             return
         except BridgeError as error:
             logger.warning("an answer of %s: %s", who.subject, error)
+            self._tell_unrecorded(asked, {"state": "refused", "reason": error.data["reason"]})
             return
         if decided.state is not Outcome.RECORDED:
-            for text in self._asking.late(asked, decided.as_json()):
-                self.socket.send(text)
+            self._tell_unrecorded(asked, decided.as_json())
+
+    def _tell_unrecorded(self, asked: Asked, why: Payload) -> None:
+        for text in self._asking.late(asked, why):
+            self.socket.send(text)
 
     # What changes.
 

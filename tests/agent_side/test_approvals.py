@@ -249,6 +249,8 @@ async def test_remote_clients_set_no_wider_preset_than_the_owner_allowed(
             )
 
 
+@pytest.mark.attack("E13", "a remote party makes the agent stop asking")
+@pytest.mark.attack("E14", "a mode in the fields of a prompt")
 @pytest.mark.parametrize(
     ("method", "params"),
     [
@@ -262,7 +264,7 @@ async def test_remote_clients_set_no_wider_preset_than_the_owner_allowed(
         ("session/prompt", {"prompt": [], "_meta": {"mode": "bypassPermissions"}}),
     ],
 )
-async def test_nothing_from_afar_makes_the_agent_stop_asking(tmp_path, method, params):
+async def test_nothing_from_afar_makes_the_agent_stop_asking(tmp_path, method, params, figure):
     """E13, E14."""
     options = [{"id": id_, "type": "select", "options": []} for id_ in ("autonomy", "sandbox")]
     options.append({"id": "mode", "category": "mode", "type": "select", "options": []})
@@ -276,6 +278,7 @@ async def test_nothing_from_afar_makes_the_agent_stop_asking(tmp_path, method, p
             assert done.error is not None
             for reached in ("session/set_mode", "session/set_config_option", "session/prompt"):
                 assert running.agent.received(reached) == []
+            figure("carried out 0")
 
 
 async def test_a_mode_that_the_owner_named_may_be_set_from_afar(tmp_path):

@@ -1,13 +1,16 @@
 """What the agent's process may write and reach, and what is said of it."""
 
+import contextlib
 import socket
 import subprocess
 import sys
 import uuid
 from pathlib import Path
 
+import psutil
 import pytest
 from fakes.agent import FakeAgent
+from fakes.running import ANNA, Running, asks
 
 from agent_side import connect, sandbox
 from agent_side.limits import SANDBOXES
@@ -73,6 +76,27 @@ def test_the_state_says_what_the_kernel_really_does(tmp_path, mode, expected):
     else:
         assert chosen.state.why
         assert done == ["written", "written", "True", "reached"]
+
+
+async def test_an_agent_works_in_its_sandbox_and_nothing_of_it_is_left(tmp_path):
+    chosen = sandbox.choose(Mode.WORKSPACE_WRITE, [tmp_path])
+    turns = [[{"chunks": 1}, asks(), {"chunks": 1, "if": "yes"}]]
+    async with Running(tmp_path, turns=turns, command={"sandbox": chosen}) as running:
+        session = await running.session()
+        ended = running.prompt(session)
+        [id_] = await running.asked()
+        running.connector.answer(id_, {"optionId": "yes"}, ANNA)
+        assert (await ended).stop_reason == "end_turn"
+        mine = [p for p in psutil.Process().children(recursive=True) if _runs(p, running.agent)]
+        assert mine
+    gone, alive = psutil.wait_procs(mine, timeout=20)
+    assert (len(gone), alive) == (len(mine), [])
+
+
+def _runs(process, agent):
+    with contextlib.suppress(psutil.Error):
+        return str(agent.script) in process.cmdline()
+    return False
 
 
 def test_without_bubblewrap_it_is_said_not_to_be_enforced(tmp_path):

@@ -17,6 +17,9 @@ export interface Mine {
   message?: string;
 }
 
+/** After these another answer may be given: nothing is decided by mine. */
+const FREE = new Set<Mine["state"]>(["failed", "needs_another"]);
+
 export class Decisions {
   readonly mine = signal<ReadonlyMap<string, Mine>>(new Map());
 
@@ -30,7 +33,7 @@ export class Decisions {
   /** Sends an answer once; while one is under way or recorded, another is not taken. */
   decide(roundTrip: RoundTrip, answer: Answer): void {
     const before = this.mine.value.get(roundTrip.id);
-    if (before && before.state !== "failed") return;
+    if (before && !FREE.has(before.state)) return;
     const { hash } = roundTrip;
     const decisionId = newId("d");
     this.put(roundTrip.id, { decisionId, hash, answer, state: "sending" });

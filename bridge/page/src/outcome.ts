@@ -66,6 +66,8 @@ export function attemptOf(
       return { sentence: words.outcome.sending(what), tone: "quiet" };
     case "recorded":
       return { sentence: words.outcome.recorded(what), tone: "warn" };
+    case "needs_another":
+      return { sentence: words.outcome.needsAnother(what), tone: "warn" };
     case "failed":
       return { sentence: words.outcome.failed(mine.message ?? ""), tone: "bad" };
     case "refused":

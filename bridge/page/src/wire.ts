@@ -99,6 +99,8 @@ export interface Answer {
   optionId?: string;
   action?: "accept" | "decline" | "cancel";
   content?: Record<string, Json>;
+  /** Equal questions are answered alike from now on; what is equal stands in the subject's scope. */
+  remember?: { decision: "allow" | "deny"; days?: number; open?: boolean };
 }
 
 export type Risk = "low" | "medium" | "high";
@@ -123,11 +125,17 @@ export interface RoundTrip {
   by?: Origin | null;
   answer?: Answer | null;
   closedAt?: string | null;
+  /** It was open for too long, and people were called again. */
+  escalatedAt?: string | null;
+  /** What an approval takes now; a denial takes none of it. */
+  needs?: { people?: number; passkey?: boolean; rule?: { id: string; words: string } } | null;
+  /** The first of two approvals. */
+  half?: { answer: Answer; by: Origin; at: string } | null;
 }
 
 /** What became of one attempt to decide. */
 export interface Decided {
-  state: "recorded" | "late" | "closed" | "refused";
+  state: "recorded" | "needs_another" | "late" | "closed" | "refused";
   by?: Origin | null;
   reason?: string | null;
   at?: string | null;

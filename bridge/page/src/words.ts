@@ -167,6 +167,7 @@ export const words = {
   outcome: {
     sending: (what: string) => `sending: ${what}`,
     recorded: (what: string) => `recorded: ${what}`,
+    needsAnother: (what: string) => `recorded: ${what}; it takes another person as well`,
     waitsFor: (host: string) => `${host} has not applied it yet`,
     failed: (why: string) => `not recorded: ${why}`,
     refused: (why: string) => `refused: ${why}`,
@@ -197,6 +198,10 @@ export const words = {
       unknown_option: "the agent does not offer that option",
       not_allowed: "your role does not allow it",
       signature: "the machine takes only what a paired device signed",
+      rule: "a rule of your admins refuses it; you can still reject it",
+      same_person: "it takes another person than you",
+      other_answer: "somebody approved another answer first: give the same, or reject",
+      passkey_required: "it takes a fresh touch of your passkey",
     } as Record<string, string>,
     doors: {
       editor: "at the editor",
