@@ -10,7 +10,18 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_side.command_line import WRONG_USE, Parser, Version, folder_of, port_of
+from agent_side import undo_line
+from agent_side.command_line import (
+    WRONG_USE,
+    Parser,
+    Version,
+    WrongUse,
+    folder_of,
+    no_command,
+    no_odd_command,
+    port_of,
+    split,
+)
 from agent_side.limits import add_limits, add_rules, limits_of
 
 if TYPE_CHECKING:
@@ -24,16 +35,12 @@ DEMO = "demo"  # works for whoever asks for it, never by itself in a person's ow
 EDITORS = ("zed", "jetbrains", "vscode", "generic")
 
 
-class WrongUse(Exception):
-    """The command line asks for what cannot be; the message is one sentence."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the process's exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _open_standard_streams()
     signal.signal(signal.SIGTERM, _interrupted)  # until the event loop takes it over
-    own, command = _split(given)
+    own, command = split(given)
     chosen = _parser().parse_args(own)
     chosen.command = command
     try:
@@ -76,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_pair(commands)
     _add_devices(commands)
     add_rules(commands, _rules)
+    undo_line.add(commands)
     _add_doctor(commands)
     _add_print_config(commands)
     return parser
@@ -214,21 +222,13 @@ def _add_print_config(commands: Any) -> None:
     config.add_argument("editor", choices=EDITORS)
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Part the command line at the first ``--``."""
-    if "--" not in arguments:
-        return arguments, []
-    at = arguments.index("--")
-    return arguments[:at], arguments[at + 1 :]
-
-
 # The commands; each gives its exit code.
 
 
 def _up(chosen: argparse.Namespace) -> int:
     from agent_side.up import Up
 
-    _no_odd_command(chosen)
+    no_odd_command(chosen)
     up = Up(
         agent=chosen.agent,
         command=chosen.command,
@@ -245,7 +245,7 @@ def _up(chosen: argparse.Namespace) -> int:
 def _connect(chosen: argparse.Namespace) -> int:
     if chosen.relay is None and not chosen.stdio:
         raise WrongUse("connect needs --relay URL, or --stdio to serve an editor alone")
-    _no_odd_command(chosen)
+    no_odd_command(chosen)
     from agent_side.agents.catalog import (
         AgentNotInstalled,
         AgentUnknown,
@@ -281,7 +281,7 @@ def _connect(chosen: argparse.Namespace) -> int:
 
 
 def _attach(chosen: argparse.Namespace) -> int:
-    _no_command(chosen)
+    no_command(chosen)
     from agent_side.attach import attach
     from agent_side.conversation import Wishes
     from agent_side.settings import SettingsError
@@ -295,7 +295,7 @@ def _attach(chosen: argparse.Namespace) -> int:
 
 
 def _pair(chosen: argparse.Namespace) -> int:
-    _no_command(chosen)
+    no_command(chosen)
     from agent_side.connect import connector_state
     from agent_side.pair import pair
     from agent_side.up import page_link
@@ -304,7 +304,7 @@ def _pair(chosen: argparse.Namespace) -> int:
 
 
 def _devices(chosen: argparse.Namespace) -> int:
-    _no_command(chosen)
+    no_command(chosen)
     from agent_side.connect import connector_state
     from agent_side.pair import list_devices, revoke_device
 
@@ -319,7 +319,7 @@ def _devices(chosen: argparse.Namespace) -> int:
 
 
 def _rules(chosen: argparse.Namespace) -> int:
-    _no_command(chosen)
+    no_command(chosen)
     from agent_side.connect import connector_state
     from agent_side.rule_list import run
 
@@ -328,7 +328,7 @@ def _rules(chosen: argparse.Namespace) -> int:
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
-    _no_command(chosen)
+    no_command(chosen)
     from agent_side.doctor import examine, print_findings
     from agent_side.settings import SettingsError
 
@@ -345,7 +345,7 @@ def _print_config(chosen: argparse.Namespace) -> int:
     from agent_side.print_config import print_config
 
     if chosen.command:
-        _parser().parse_args(_split(chosen.command)[0])  # an entry that cannot start helps nobody
+        _parser().parse_args(split(chosen.command)[0])  # an entry that cannot start helps nobody
     return print_config(chosen.editor, chosen.command)
 
 
@@ -364,16 +364,6 @@ def _target(chosen: argparse.Namespace, variable: str) -> RelayTarget:
 def _name_of(command: AgentCommand) -> str:
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in command.name)
     return kept.strip(".-")[:64] or "agent"
-
-
-def _no_odd_command(chosen: argparse.Namespace) -> None:
-    if chosen.command and chosen.command[0] == "":
-        raise WrongUse("the command after -- is empty")
-
-
-def _no_command(chosen: argparse.Namespace) -> None:
-    if chosen.command:
-        raise WrongUse("nothing may follow -- here")
 
 
 def _run(work: Coroutine[Any, Any, ExitReason]) -> int:

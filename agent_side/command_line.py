@@ -9,6 +9,10 @@ from typing import Any, NoReturn
 WRONG_USE = 2
 
 
+class WrongUse(Exception):
+    """The command line asks for what cannot be; the message is one sentence."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes no shortened option and says what is wrong in one line."""
 
@@ -49,3 +53,30 @@ def port_of(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
     return int(text)
+
+
+def number_of(text: str) -> int:
+    """Read a whole number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:  # noqa: PLR2004
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is no whole number from 0 on")
+    return int(text)
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Part the command line at the first ``--``."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def no_odd_command(chosen: argparse.Namespace) -> None:
+    """Refuse an empty command after ``--``; raises WrongUse."""
+    if chosen.command and chosen.command[0] == "":
+        raise WrongUse("the command after -- is empty")
+
+
+def no_command(chosen: argparse.Namespace) -> None:
+    """Refuse a command where none belongs; raises WrongUse."""
+    if chosen.command:
+        raise WrongUse("nothing may follow -- here")

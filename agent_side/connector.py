@@ -34,11 +34,13 @@ from agent_side.sessions import Session
 from agent_side.settings import ConnectorSettings, RelayTarget
 from agent_side.side_door import SideDoor
 from agent_side.signatures import Signatures
+from agent_side.snapshots.store import Store
 from agent_side.status import Status
 from agent_side.tasks import Tasks
 from agent_side.terms import terms_of
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
+from agent_side.way_back import WayBack
 from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import Origin
@@ -104,6 +106,12 @@ class Connector:
         self.rules = Rules(self._folder.path)
         self.pairings = Pairings(self._devices, self._tell_relay)
         self._relay = relay
+        self.way_back = WayBack(
+            Store(self._folder.snapshots, settings.state_dir),
+            self._log,
+            self._tasks.spawn,
+            most_bytes=settings.snapshot_mb << 20,
+        )
         self._host = Host(
             command,
             journal=self._journal,
@@ -117,6 +125,7 @@ class Connector:
                 agent_changed=self._agent_changed,
                 notification=self._audience.passed_on,
             ),
+            way_back=self.way_back,
             spawn=self._tasks.spawn,
         )
         self._envoy = Envoy(self._affairs(settings))
@@ -353,6 +362,7 @@ class Connector:
             return
         self._ready.set()
         self._tasks.spawn(self._follow_devices())
+        self._tasks.spawn(self.way_back.open(self._host.roster.get))
         await self._open_side_door()
         orders.resume()
         if self._envoy.uplink is not None:
@@ -379,6 +389,7 @@ class Connector:
         self._side_door.close()
         self.pairings.cancel()
         await self._host.stop()
+        await self.way_back.close()
         self._log.settle_all()
         self._envoy.flush()
         self._log.flush()

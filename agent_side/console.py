@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from agent_side import receipt_list, receipt_text
 from agent_side.agents.lines import LineSplitter
 from agent_side.connector import Connector, local_origin
 from agent_side.doors import question_text
@@ -57,10 +58,15 @@ class Console:
     # The connector.
 
     def entry(self, session_id: str, text: bytes, envelope: Envelope) -> None:
-        """Say when somebody changes what is asked; other doors show the transcript."""
+        """Say when somebody changes what is asked, and what a turn did; others show all of it."""
         del session_id
         if envelope.method in TOLD:
             self._say(told(envelope.method, text))
+        if self._asks and envelope.method == entry.RECEIPT:
+            for receipt in receipt_list.read([(envelope.cursor, text)]):
+                self._say(f"turn over: {receipt_text.summary(receipt)}")
+                if receipt["undo"]:
+                    self._say("    to take it back: chimera-bridge undo --preview, then without it")
 
     def piece(self, session_id: str, text: bytes, *, is_first: bool) -> None:
         """Show nothing."""

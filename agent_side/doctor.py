@@ -18,11 +18,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
+from agent_side import guarantees
 from agent_side.agents.catalog import AGENTS
 from agent_side.attach import tls_context
 from agent_side.connect import connector_state
+from agent_side.guarantees import Abilities
 from agent_side.sandbox import Mode, choose
 from agent_side.settings import RelayTarget, SettingsError
+from agent_side.snapshots import git
 from bridge.protocol import uplink
 
 STEP_SECONDS = 10.0
@@ -47,9 +50,8 @@ class Finding:
 
 async def examine(relay: RelayTarget | None) -> list[Finding]:
     """Look at everything a connector needs here."""
-    findings = [_agent(name) for name in AGENTS]
-    findings.append(_state())
-    findings.append(_sandbox())
+    findings = [finding for name in AGENTS for finding in _agent(name)]
+    findings += [_state(), _sandbox(), _undo()]
     if relay is not None:
         findings += [finding async for finding in _way_to(relay)]
     return findings
@@ -64,12 +66,30 @@ def print_findings(findings: list[Finding], *, as_json: bool) -> None:
         print(finding)  # noqa: T201
 
 
-def _agent(name: str) -> Finding:
+def _agent(name: str) -> list[Finding]:
     agent = AGENTS[name]
     found = agent.locate(os.environ)
     if found is None:
-        return Finding(f"agent {name}", True, "not installed", f"install: {agent.install}")
-    return Finding(f"agent {name}", fine=True, sentence=f"{agent.title}, {found[0]}")
+        return [Finding(f"agent {name}", True, "not installed", f"install: {agent.install}")]
+    known = Abilities(name, agent.title, agent.ask_mode, "" if _has_git() else "git_missing")
+    promises = guarantees.sentence(guarantees.lines(known))
+    return [
+        Finding(f"agent {name}", fine=True, sentence=f"{agent.title}, {found[0]}"),
+        Finding(f"agent {name} holds", fine=True, sentence=promises),
+    ]
+
+
+def _undo() -> Finding:
+    if not _has_git():
+        return Finding("undo", True, "no turn can be undone: git is missing", "install git")
+    return Finding("undo", fine=True, sentence="a copy is kept before each turn (connect, up)")
+
+
+def _has_git() -> bool:
+    try:
+        return bool(git.program())
+    except git.GitMissing:
+        return False
 
 
 def _state() -> Finding:

@@ -12,8 +12,10 @@ from importlib import metadata
 
 import msgspec
 
+from agent_side import guarantees
 from agent_side.approvals import Preset
 from agent_side.folder import StateFolder
+from agent_side.guarantees import Abilities
 from agent_side.host import Host
 from agent_side.journal import Journal, SessionJournal
 from agent_side.log import Log
@@ -35,6 +37,7 @@ from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import (
     AgentCard,
     ConnectorCard,
+    Guarantee,
     Hello,
     HelloResult,
     Mail,
@@ -102,7 +105,14 @@ class Envoy:
             sandbox=self._of.sandbox.as_json(),
             approvals={"offered": list(Preset), "remote": list(policy.presets)},
             relay_rules=signatures.relay_rules,
+            guarantees=self._guarantees(),
         )
+
+    def _guarantees(self) -> list[Guarantee]:
+        host = self._of.host
+        command = host.agent.command
+        known = (command.name, host.agent.title, command.ask_mode)
+        return guarantees.lines(Abilities(*known, host.way_back.why, self._of.sandbox))
 
     def agent_changed(self) -> None:
         """Show the agent's card anew."""

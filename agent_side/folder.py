@@ -47,6 +47,11 @@ class StateFolder:
         return self.path / "sessions"
 
     @property
+    def snapshots(self) -> Path:
+        """Where the snapshots of turns are."""
+        return self.path / "snapshots"
+
+    @property
     def mail(self) -> Path:
         """The file of mail."""
         return self.path / "mail.jsonl"

@@ -25,6 +25,7 @@ from agent_side.tasks import Spawn
 from agent_side.terms import Terms
 from agent_side.turn import CANCELLED, OnEnded, Turn, new_turn_id, turn_draft
 from agent_side.turns import Stage, Turns
+from agent_side.way_back import WayBack
 from bridge.protocol import acp, entry, jsonrpc
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Origin
@@ -58,9 +59,11 @@ class Host:
         mailbox: Mailbox,
         terms: Terms,
         ears: Ears,
+        way_back: WayBack,
         spawn: Spawn,
     ) -> None:
         """Host no session yet; nothing runs before ``agent.ensure``."""
+        self.way_back = way_back
         self.roster = Roster()
         self.agent = Agent(
             command,
@@ -87,6 +90,7 @@ class Host:
             questions=self.questions,
             mailbox=mailbox,
             log=log,
+            way_back=way_back,
             revive=self._opening.revive,
             spawn=spawn,
         )
@@ -136,7 +140,9 @@ class Host:
 
         Raises AgentUnavailable, AuthRequired or AgentError.
         """
-        return await self._opening.new(cwd, mcp_servers)
+        opened = await self._opening.new(cwd, mcp_servers)
+        self.way_back.warm(opened.session)
+        return opened
 
     async def load_session(self, session_id: str) -> Opened:
         """Have the agent know a session; raises NotFound, AgentUnavailable, AgentError."""

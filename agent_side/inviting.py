@@ -1,10 +1,11 @@
-"""Serves ``chimera-bridge pair`` at a connector's side door."""
+"""Serves the owner's other commands at a connector's side door; most of it is pairing."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from agent_side import undo_command
 from agent_side.side_door import Talk
 from bridge.protocol import signing
 from bridge.protocol.errors import BridgeError
@@ -18,7 +19,10 @@ ENDS = frozenset({Step.PAIRED, Step.REFUSED, Step.EXPIRED})
 
 async def serve_side_door(connector: Connector, talk: Talk, first: dict[str, Any]) -> None:
     """Carry out a wish from the side door."""
-    if first.get("wish") != "pair":
+    if (wish := str(first.get("wish"))) in undo_command.WISHES:
+        await undo_command.serve(connector, talk, wish)
+        return
+    if wish != "pair":
         talk.say({"error": "this connector is older than the command: start it again"})
         return
     steps: asyncio.Queue[Step] = asyncio.Queue()

@@ -6,12 +6,15 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from agent_side.command_line import Parser, folder_of
+from agent_side.command_line import Parser, folder_of, number_of
 
 PRESETS = ("read-only", "strict", "suggest", "auto", "full")  # the narrowest first
 SANDBOXES = ("read-only", "workspace-write", "workspace-write-network", "off")
 RISKS = ("low", "medium", "high")
-NAMES = ("approval", "remote_approval", "sandbox", "two_people", "unanswered", "relay_rules")
+NAMES = (
+    *("approval", "remote_approval", "sandbox", "two_people", "unanswered", "relay_rules"),
+    "snapshot_mb",
+)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +58,14 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether rules of the relay may allow something (default: auto, "
         "while no signature is needed)",
+    )
+    parser.add_argument(
+        "--snapshot-mb",
+        type=number_of,
+        default=2048,
+        metavar="MB",
+        help="what copies before turns may take on disk; 0: no copies, receipts and undo "
+        "(default: 2048)",
     )
 
 

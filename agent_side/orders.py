@@ -144,6 +144,16 @@ class Orders:
 
         self._await(mail, opened())
 
+    def _undo(self, mail: Mail, params: Payload) -> None:
+        session_id, turn = _session_id(params), _turn(params)
+        if self._mailbox.hand(mail.mail_id):
+            force = params.get("force") is True
+            back = self._host.way_back
+            self._await(mail, back.undo(session_id, turn, mail.origin, force=force))
+
+    def _undo_preview(self, mail: Mail, params: Payload) -> None:
+        self._await(mail, self._host.way_back.preview(_session_id(params), _turn(params)))
+
     _steps: dict[str, Callable[[Orders, Mail, Payload], None]] = {  # noqa: RUF012
         acp.PROMPT: _prompt,
         acp.CANCEL: _cancel,
@@ -152,6 +162,8 @@ class Orders:
         acp.SET_CONFIG_OPTION: _set_option,
         acp.SET_APPROVAL: _set_approval,
         acp.NEW: _new,
+        acp.UNDO: _undo,
+        acp.UNDO_PREVIEW: _undo_preview,
     }
 
     # Outcomes.
@@ -178,3 +190,10 @@ def _session_id(params: Payload) -> str:
     if not isinstance(session_id, str):
         raise InvalidParams("sessionId is missing")
     return session_id
+
+
+def _turn(params: Payload) -> str:
+    turn = params.get("turn")
+    if not isinstance(turn, str):
+        raise InvalidParams("turn is missing")
+    return turn

@@ -24,11 +24,11 @@ async def pair(state: Path, name: str | None, link: Callable[[str], Any], say: S
 
     ``link``: gives the address of a relay's page, with what signs in if it can.
     """
-    running = _running(state)
-    if name is None and len(running) > 1:
-        shown = ", ".join(running)
+    there = running(state)
+    if name is None and len(there) > 1:
+        shown = ", ".join(there)
         return ExitReason(2, f"several connectors run here: choose one of {shown} with --name")
-    chosen = name or (running[0] if running else "")
+    chosen = name or (there[0] if there else "")
     if not chosen:
         return ExitReason(FAULT, "no connector runs here: start up or connect first")
     try:
@@ -38,7 +38,8 @@ async def pair(state: Path, name: str | None, link: Callable[[str], Any], say: S
         return ExitReason(FAULT, str(error))
 
 
-def _running(state: Path) -> list[str]:
+def running(state: Path) -> list[str]:
+    """Give the names of the connectors that run."""
     return sorted(path.parent.name for path in state.glob(f"*/{side_door.FILE}"))
 
 

@@ -338,6 +338,7 @@ class RoundTrips:
         return resolved
 
     def _note_end(self, question: Question, resolved: Resolved) -> None:
+        question.session.doings.closed(question, resolved)
         self._closed[question.id] = resolved
         if len(self._closed) > REMEMBERED:
             del self._closed[next(iter(self._closed))]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from agent_side.agent_text import Cleaned
+from agent_side.doings import Doings
 from agent_side.journal import SessionFacts
 from agent_side.log import Draft, Log
 from agent_side.tool_cards import ToolCards
@@ -65,6 +66,7 @@ class Session:
         """Keep what is known; ``on_changed`` hears that the card is another now."""
         self.facts = facts
         self.cards = ToolCards()
+        self.doings = Doings()  # of the turn that runs, or ran last
         self.run = 0  # of the agent's processes, the one that knows this session; 0: none
         self.loading = False  # the agent replays what the log has already
         self.prompting = False
@@ -213,6 +215,10 @@ class Session:
             self.stalled = reason
             self.changed()
 
+    def begin_doings(self) -> None:
+        """Gather anew what the agent does: a turn begins."""
+        self.doings = Doings(used=self.facts.usage)
+
     def close_cards(self) -> None:
         """Say of each tool call that the agent left open that it has ended."""
         for id_ in self.cards.close_all():
@@ -269,6 +275,7 @@ class Session:
             return
         if kind in ("tool_call", "tool_call_update"):
             self.cards.take(update)
+            self.doings.take(update)
         elif kind == "session_info_update" and isinstance(update.get("title"), str):
             self.facts.title = _title(update["title"])
             self.changed()

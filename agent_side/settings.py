@@ -15,6 +15,7 @@ from agent_side.unanswered import Unanswered, parse
 NAME = re.compile(r"(?!(\.{1,2}|devices\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+SNAPSHOT_MB = 2048  # of a machine's disk, for snapshots of turns
 SIGNED = ("auto", "required", "off")
 UPLINK_PATH = "/uplink"
 _KNOWN = {
@@ -49,6 +50,8 @@ class ConnectorSettings:
     two_people: str = ""  # from which risk on an approval from afar takes two; empty: never
     unanswered: str = "wait"  # what becomes of questions that nobody answers
     relay_rules: str = "auto"  # whether rules of the relay may allow: on, off, auto: unsigned only
+
+    snapshot_mb: int = SNAPSHOT_MB  # on disk, of snapshots; 0: no snapshots, no receipts, no undo
 
     def __post_init__(self) -> None:
         """Refuse a name that is no file name of ours; raises SettingsError."""

@@ -20,7 +20,7 @@ from agent_side.folder import write_safely
 
 FILE = "side_door.json"
 LOOPBACK = "127.0.0.1"
-LINE_LIMIT = 1 << 16
+LINE_LIMIT = 1 << 23  # bytes; receipts of large turns are long
 OPEN_SECONDS = 5.0
 
 

@@ -15,6 +15,7 @@ from agent_side.sessions import Session
 from agent_side.stall import Stall
 from agent_side.tasks import Spawn
 from agent_side.turn import CANCELLED, Turn, TurnEnd, UnknownOutcome
+from agent_side.way_back import WayBack
 from bridge.protocol import acp
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import BridgeError
@@ -31,6 +32,7 @@ class Stage:
     questions: RoundTrips
     mailbox: Mailbox
     log: Log
+    way_back: WayBack
     revive: Callable[[Session], Awaitable[None]]  # raises BridgeError or AgentError
     spawn: Spawn
 
@@ -43,6 +45,7 @@ class Turns:
         self._session = session
         self._stage = stage
         self._running: Turn | None = None
+        self._handed = False  # the agent was given the one that runs
         self._waiting: deque[Turn] = deque()
         self._stall = Stall(session)
         self._given_up = False  # the agent is being ended because it does not stop
@@ -70,8 +73,7 @@ class Turns:
         """
         dropped = [turn for turn in self._waiting if turn.is_of(by)]
         self._waiting = deque(turn for turn in self._waiting if not turn.is_of(by))
-        if self._running is not None and self._live:
-            self._tell_to_stop()
+        self._stop_running()
         # Right after it: some agents stop only when their question is answered.
         self._stage.questions.close_session(self._session.id, Reason.CANCELLED, by)
         for turn in dropped:
@@ -80,14 +82,30 @@ class Turns:
     def withdraw(self, mail_id: str, by: Origin) -> None:
         """Stop one prompt, whether it runs or waits, and no other."""
         if self._running is not None and self._running.mail_id == mail_id:
-            if self._live:
-                self._tell_to_stop()
+            self._stop_running()
             self._stage.questions.close_session(self._session.id, Reason.CANCELLED, by)
         for turn in [turn for turn in self._waiting if turn.mail_id == mail_id]:
             self._waiting.remove(turn)
             self._end(turn, TurnEnd(CANCELLED))
 
     # Inside.
+
+    def _stop_running(self) -> None:
+        if self._running is None:
+            return
+        if not self._handed:
+            self._drop(self._running)
+        elif self._live:
+            self._tell_to_stop()
+
+    def _drop(self, turn: Turn) -> None:
+        """End a prompt whose snapshot is still being taken."""
+        self._stage.way_back.dropped(turn.id)
+        self._running = None
+        self._session.prompting = False
+        self._end(turn, TurnEnd(CANCELLED))
+        self._session.changed()
+        self._proceed()
 
     def _tell_to_stop(self) -> None:
         if not self._stall.ignores_cancel:
@@ -107,7 +125,21 @@ class Turns:
         self._session.prompting = True
         self._session.name_after(turn.prompt)
         self._session.changed()
-        self._hand(turn)
+        self._handed = False
+        self._stage.way_back.before(self._session, turn, lambda: self._begin(turn))
+
+    def _begin(self, turn: Turn) -> None:
+        """Hand a prompt over, unless it was cancelled or the agent died meanwhile."""
+        if self._running is not turn:
+            return
+        if self._live:
+            self._hand(turn)
+            return
+        self._stage.way_back.dropped(turn.id)
+        self._running = None
+        self._session.prompting = False
+        self._waiting.appendleft(turn)
+        self._proceed()
 
     async def _wake(self) -> None:
         try:
@@ -130,6 +162,8 @@ class Turns:
             on_disk = self._stage.mailbox.hand(turn.mail_id) and on_disk
         if not on_disk:
             return
+        self._handed = True
+        self._session.begin_doings()
         self._stall.begin()
         params = {"sessionId": self._session.agent_id, "prompt": turn.prompt}
         self._stage.agent.start_call(acp.PROMPT, params, lambda o: self._done(turn, o))
@@ -147,6 +181,7 @@ class Turns:
         else:
             self._end(turn, TurnEnd.of(self._stage.agent.explained(outcome)))
         self._given_up = False
+        self._stage.way_back.after(turn.id)
         self._session.changed()
         self._proceed()
 

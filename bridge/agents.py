@@ -83,6 +83,7 @@ class AgentRecord(msgspec.Struct, frozen=True):
             "relayRules": card.relay_rules,
             "signed": card.signed,
             "devices": [device.id for device in card.devices],
+            "guarantees": msgspec.to_builtins(card.guarantees),
             "epoch": self.epoch,
             "attachment": attachment_json(self.attachment),
         }

@@ -402,6 +402,8 @@ _CALLS: dict[str, Call] = {
     acp.SET_MODE: partial(_set, acp.SET_MODE),
     acp.SET_CONFIG_OPTION: partial(_set, acp.SET_CONFIG_OPTION),
     acp.SET_APPROVAL: partial(_set, acp.SET_APPROVAL),
+    acp.UNDO: partial(_set, acp.UNDO),
+    acp.UNDO_PREVIEW: partial(_set, acp.UNDO_PREVIEW),
     acp.DECIDE: _decide,
     "_bridge/agents": _agents,
     "_bridge/sessions": _sessions,

@@ -36,6 +36,8 @@ MAIL_FIELDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # needed, o
     acp.SET_MODE: (("modeId",), ()),
     acp.SET_CONFIG_OPTION: (("configId", "value"), ("type",)),
     acp.SET_APPROVAL: (("preset",), ()),
+    acp.UNDO: (("turn",), ("force",)),
+    acp.UNDO_PREVIEW: (("turn",), ()),
 }
 UNSIGNED = (
     "this machine takes messages only from paired devices: run chimera-bridge pair there and open "

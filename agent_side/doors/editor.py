@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_side import receipt_list
 from agent_side.connector import Connector, local_origin
 from agent_side.doors import blocks
 from agent_side.doors.asked import Asked
@@ -61,6 +62,9 @@ class Editor:
             acp.SET_MODE: self._set_mode,
             acp.SET_MODEL: self._set_model,
             acp.SET_CONFIG_OPTION: self._set_option,
+            acp.UNDO: self._undo,
+            acp.UNDO_PREVIEW: self._undo_preview,
+            acp.RECEIPTS: self._receipts,
             **dict.fromkeys(acp.STATUS_ALIASES, self._status),
         }
 
@@ -240,6 +244,20 @@ class Editor:
         result = await self._connector.set_config_option(session_id, params, self._origin)
         self._write(jsonrpc.result(id_, result))
 
+    async def _undo(self, id_: Id, params: Payload) -> None:
+        force = params.get("force") is True
+        back = self._connector.way_back
+        named = (_session_id(params), _turn(params))
+        self._write(jsonrpc.result(id_, await back.undo(*named, self._origin, force=force)))
+
+    async def _undo_preview(self, id_: Id, params: Payload) -> None:
+        found = await self._connector.way_back.preview(_session_id(params), _turn(params))
+        self._write(jsonrpc.result(id_, found))
+
+    def _receipts(self, id_: Id, params: Payload) -> None:
+        entries = self._connector.entries(_session_id(params))
+        self._write(jsonrpc.result(id_, {"receipts": receipt_list.read(entries)}))
+
     async def _set_model(self, id_: Id, params: Payload) -> None:
         session_id, model = _session_id(params), params.get("modelId")
         if not isinstance(model, str):
@@ -302,6 +320,13 @@ def _cwd(params: Payload) -> Path:
     if not isinstance(cwd, str) or not Path(cwd).is_absolute():
         raise InvalidParams(f"cwd must be an absolute path, not {str(cwd)[:200]!r}")
     return Path(cwd)
+
+
+def _turn(params: Payload) -> str:
+    turn = params.get("turn")
+    if not isinstance(turn, str):
+        raise InvalidParams("turn must be a string")
+    return turn
 
 
 def _session_id(params: Payload) -> str:

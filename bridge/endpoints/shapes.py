@@ -29,6 +29,14 @@ class Attachment(Shape):
     last_seen: str | None = None
 
 
+class Guarantee(Shape):
+    """One thing that is promised of an agent, and whether it holds."""
+
+    what: str = Field(description="undo, receipt, asks, scope, sandbox")
+    holds: str = Field(description="always; asked: as far as the agent keeps to it; never")
+    text: str
+
+
 class Agent(Shape):
     """An agent and the machine it runs on."""
 
@@ -50,6 +58,7 @@ class Agent(Shape):
         default={}, description="presets: {offered, remote: those that clients may set}"
     )
     relay_rules: bool = Field(default=False, description="whether a relay's rule may allow")
+    guarantees: list[Guarantee] = []
     epoch: int
     attachment: Attachment
 
@@ -192,6 +201,8 @@ class SendMail(Shape):
         "session/set_mode",
         "session/set_config_option",
         "_bridge/set_approval",
+        "_bridge/undo",
+        "_bridge/undo_preview",
     ]
     params: dict[str, Any] = {}
     signature: Jws | None = Field(default=None, description="of a paired device, for this message")

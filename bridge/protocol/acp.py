@@ -23,6 +23,9 @@ SET_CONFIG_OPTION = "session/set_config_option"
 CANCEL_REQUEST = "$/cancel_request"
 DECIDE = "_bridge/decide"
 SET_APPROVAL = "_bridge/set_approval"
+UNDO = "_bridge/undo"
+UNDO_PREVIEW = "_bridge/undo_preview"
+RECEIPTS = "_bridge/receipts"  # at the local doors; elsewhere they are read in the log
 HISTORY = "_bridge/history"
 ENTRY = "_bridge/entry"
 STATUS = "_bridge/status"
@@ -70,6 +73,10 @@ NEEDED_ROLE = {
     SET_MODE: Role.OPERATOR,
     SET_CONFIG_OPTION: Role.OPERATOR,
     SET_APPROVAL: Role.OPERATOR,
+    UNDO: Role.OPERATOR,
+    UNDO_PREVIEW: Role.OPERATOR,
 }
-MAIL_METHODS = frozenset({PROMPT, CANCEL, SET_MODE, SET_CONFIG_OPTION, SET_APPROVAL, NEW, DECIDE})
+MAIL_METHODS = frozenset(
+    {PROMPT, CANCEL, SET_MODE, SET_CONFIG_OPTION, SET_APPROVAL} | {NEW, DECIDE, UNDO, UNDO_PREVIEW}
+)
 SESSION_STATES = frozenset({"idle", "running", "waiting", "stalled", "ended"})

@@ -25,9 +25,11 @@ GAP = "_bridge/gap"
 APPROVAL_CHANGED = "_bridge/approval_changed"
 VIOLATION = "_bridge/sandbox_violation"
 ESCALATED = "_bridge/escalated"
+RECEIPT = "_bridge/receipt"
+UNDONE = "_bridge/undone"
 METHODS = frozenset(
     {UPDATE, PERMISSION, ELICITATION, RESOLVED, TURN, GAP}
-    | {APPROVAL_CHANGED, VIOLATION, ESCALATED}
+    | {APPROVAL_CHANGED, VIOLATION, ESCALATED, RECEIPT, UNDONE}
 )
 QUESTIONS = frozenset({PERMISSION, ELICITATION})
 

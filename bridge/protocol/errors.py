@@ -24,7 +24,9 @@ BridgeError
 ├── StoreUnavailable      -32013  503  Redis does not answer
 ├── Overloaded            -32014  503  a bound is reached; try later
 ├── Replaced              -32015  409  another connector process holds the claim
-└── MessageTooBig         -32016  413
+├── MessageTooBig         -32016  413
+├── EditedLater           -32017  409  files were edited after the turn that is to be undone
+└── UndoImpossible        -32018  409  a turn runs there, or nothing is kept
 """
 
 from __future__ import annotations
@@ -191,6 +193,18 @@ class MessageTooBig(BridgeError):
     """The message is larger than the limit."""
 
     code, status, close_code, reason = -32016, 413, 1009, "message_too_big"
+
+
+class EditedLater(BridgeError):
+    """An undo would overwrite edits that were made after the turn."""
+
+    code, status, reason = -32017, 409, "edited_later"
+
+
+class UndoImpossible(BridgeError):
+    """The turn cannot be undone now, or not at all."""
+
+    code, status, reason = -32018, 409, "undo_impossible"
 
 
 def read(error: dict[str, Any]) -> BridgeError:

@@ -52,6 +52,14 @@ class DeviceCard(msgspec.Struct, frozen=True):
     subject: str
 
 
+class Guarantee(msgspec.Struct, frozen=True):
+    """One thing that is promised of an agent, and whether it holds."""
+
+    what: str  # undo, receipt, asks, scope, sandbox
+    holds: str  # always, asked: as far as the agent keeps to it, never
+    text: str
+
+
 class AgentCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """An agent as its connector describes it."""
 
@@ -69,6 +77,7 @@ class AgentCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     sandbox: dict[str, Any] = {}  # {mode, enforced, by, why}: what its process may do
     approvals: dict[str, list[str]] = {}  # presets: {offered, remote: those settable from afar}
     relay_rules: bool = False  # whether a rule of the relay may allow something
+    guarantees: list[Guarantee] = []
 
 
 class SessionCard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

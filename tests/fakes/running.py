@@ -39,7 +39,10 @@ class Running:
         self.door = FakeDoor()
         reach = RelayTarget(relay.url, **{"token": "good", **(target or {})}) if relay else None
         self.connector = Connector(
-            ConnectorSettings("fake", self.work, self.state, **(settings or {})),
+            # Most tests are about other things than the entry and the time that these take.
+            ConnectorSettings(
+                "fake", self.work, self.state, **{"snapshot_mb": 0, **(settings or {})}
+            ),
             self.agent.command(self.work, **(command or {})),
             relay=reach,
         )
