@@ -134,7 +134,7 @@ async def test_a_malformed_frame_is_answered_with_its_code(served):
 
 
 @pytest.mark.attack("S17", "a hundred thousand malformed frames beside a good client")
-async def test_a_hundred_thousand_malformed_frames_leave_others_unharmed(server):
+async def test_a_hundred_thousand_malformed_frames_leave_others_unharmed(server, figure):
     """S17: over 100 connections, each ended by its first one."""
     good = await RawClient.connect(server.port, "/echo")
     bad = [await RawClient.connect(server.port, "/echo") for _ in range(100)]
@@ -147,7 +147,7 @@ async def test_a_hundred_thousand_malformed_frames_leave_others_unharmed(server)
     codes = {await client.closed_with() for client in bad}
     assert codes == {1002, 1007}
     assert await good.echo(b"and after it") == b"and after it"
-    print(f"p50 {sorted(took)[50]:.1f} ms, p99 {sorted(took)[98]:.1f} ms of a good client's echo")
+    figure(f"p50 {sorted(took)[50]:.1f} ms, p99 {sorted(took)[98]:.1f} ms of a good client's echo")
     good.drop()
 
 

@@ -118,13 +118,16 @@ async def test_who_may_only_look_is_told_so(shared_house, sign_in, role):
     await alice.button("Reject").click()
 
 
-@pytest.mark.attack("A34", "a direction override in Chromium")
+@pytest.mark.attack("A34", "direction, zero-width and control characters and padding, in Chromium")
 async def test_a_hidden_character_is_shown_by_its_code(shared_house, sign_in):
+    """A34: in what will run, and in what a person typed."""
     alice = await sign_in(shared_house)
     await alice.new_session()
-    await alice.write("run echo safe\u202e txt.exe")
-    await expect(alice.sheet.locator("mark").first).to_have_text("U+202E")
-    await expect(alice.sheet).to_contain_text("hidden character")
+    await alice.write("run echo safe\u202e\u200b\U000e0100\x1b[2K" + " " * 500 + "txt.exe")
+    marks = ["U+202E", "U+200B", "U+E0100", "U+001B", "500 spaces"]
+    await expect(alice.sheet.locator(".hero mark")).to_have_text(marks)
+    await expect(alice.sheet).to_contain_text("hidden characters")
+    await expect(alice.transcript.locator(".bubble mark")).to_have_text(marks)
     await alice.button("Reject").click()
 
 
