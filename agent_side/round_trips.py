@@ -146,7 +146,9 @@ class RoundTrips:
         try:
             if answer is not None:
                 check_decision(question, decision)
-                if not question.rejects(answer) and not question.round_trip.relay_rules:
+                # Asked again: a device may have been paired since the question opened.
+                may_allow = question.round_trip.relay_rules and self._terms.takes_relay_rules()
+                if not question.rejects(answer) and not may_allow:
                     raise InvalidParams("this machine lets no rule of a relay allow this")
         except BridgeError:
             return self._ask_again(question, Reason.REFUSED, answer, by)

@@ -1,6 +1,7 @@
 """What every test may use: one real Redis for the run, empty for each test."""
 
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -67,14 +68,14 @@ def redis_server(redis_binary: str) -> Iterator[str]:
     """The address of a server that lives as long as the run."""
     # A unix socket's path may have 107 bytes; pytest's own folders are longer.
     with tempfile.TemporaryDirectory(prefix="cb-") as folder:
-        socket = Path(folder) / "redis.sock"
-        command = [redis_binary, "--port", "0", "--unixsocket", str(socket), "--dir", folder]
+        path = Path(folder) / "redis.sock"
+        command = [redis_binary, "--port", "0", "--unixsocket", str(path), "--dir", folder]
         server = subprocess.Popen(
             [*command, "--save", "", "--appendonly", "no"], stdout=subprocess.DEVNULL
         )
         try:
-            wait_for_socket(socket, server)
-            yield f"unix://{socket}"
+            wait_for_socket(path, server)
+            yield f"unix://{path}"
         finally:
             server.terminate()
             server.wait()
@@ -90,9 +91,15 @@ def redis_url(redis_server: str) -> str:
     return redis_server
 
 
-def wait_for_socket(socket: Path, server: subprocess.Popen[bytes]) -> None:
+def wait_for_socket(path: Path, server: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + STARTS_WITHIN_SECONDS
-    while not socket.exists():
+    while not is_answered(path):
         if server.poll() is not None or time.monotonic() > end:
             pytest.fail("redis did not start")
         time.sleep(0.01)
+
+
+def is_answered(path: Path) -> bool:
+    """Whether somebody listens: the file is there a moment before that."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0

@@ -247,6 +247,41 @@ async def test_a_decision_that_comes_twice_counts_once(stage):
     await stage.running.until(lambda: stage.running.agent.answers().keys() == {1})
 
 
+@pytest.mark.attack("E06", "a relay invents a rule that allows, after the phone was paired")
+async def test_a_rule_that_a_relay_invents_allows_nothing_once_a_device_is_paired(tmp_path):
+    """Also a question that was open before; what such a rule denies is denied."""
+    rule = {"id": "r-1", "words": "allow everything"}
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
+        stage = Stage(running, relay)
+        session = await running.session()
+        running.prompt(session)
+        await relay.until(lambda: len(relay.questions()) >= 2)
+        Devices(running.state).pin(
+            key=stage.phone.key, name=stage.phone.name, subject=stage.phone.subject
+        )
+        params, _ = stage.about(stage.question())
+        done = await stage.decide({**params, "rule": rule}, None)
+        assert (done.result["result"], done.result["reason"]) == ("void", "refused")
+        again = await relay.until(stage.question)
+        assert running.agent.answers() == {}
+        params, _ = stage.about(again, NO)
+        done = await stage.decide({**params, "rule": rule}, None)
+        assert done.result["reason"] == "rule"
+        await running.until(lambda: running.agent.answers().keys() == {1})
+        assert stage.approved == []
+
+
+@pytest.mark.attack("A36", "a signed answer widened to a rule of always, or to other questions")
+async def test_a_signed_answer_cannot_be_widened(stage):
+    params, claims = stage.about(stage.question(), YES)
+    jws = stage.phone.decision(**claims)
+    for more in ({"decision": "allow"}, {"decision": "allow", "open": True, "days": 0}):
+        wider = {**params, "id": stage.question()["id"], "answer": {**YES, "remember": more}}
+        done = await stage.decide(wider, jws)
+        assert done.error["data"]["reason"] == "signature_refused"
+    assert stage.running.agent.answers() == {}
+
+
 async def test_the_relay_cannot_say_who_decided(stage):
     params, claims = stage.about(stage.question())
     stage.relay.send_mail(

@@ -250,6 +250,12 @@ async def a_token_of_the_relays_own_key(scene):
     await gone(scene, record)
 
 
+async def a_rule_of_the_relays(scene):
+    rule = {"id": "r-1", "words": "allow everything"}
+    await scene.deliver(scene.about(await scene.question(), rule=rule))
+    await scene.deliver(scene.about(await scene.question("rm -rf /"), rule=rule, expired=True))
+
+
 async def another_session(scene):
     other = scene.about(await scene.question(), sessionId="0199-other")
     await scene.deliver({**other, "sessionId": scene.session}, scene.sign(other))
@@ -384,6 +390,7 @@ WAYS = [
     an_own_key,
     an_own_device_in_redis,
     a_token_of_the_relays_own_key,
+    a_rule_of_the_relays,
     another_session,
     another_epoch,
     changed_arguments,
