@@ -65,9 +65,17 @@ class Soak:
         while time.monotonic() < self.end:
             try:
                 await self._turn(person, session)
-            except CallFailed as refused:  # the machine may be busy with other things
+            except (CallFailed, EOFError) as refused:  # the machine may be busy with other things
                 self.refused[str(refused)[-60:]] += 1
+                session = await self._begin_anew(person)
             await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _begin_anew(self, person: FakeDashboard) -> str:
+        """Come again, to another session: in the old one a turn may go on that nobody answers."""
+        await person.drop()
+        person.got.clear()
+        await person.come()
+        return await person.open("stamped", self.house.relays[0].work)
 
     async def _turn(self, person: FakeDashboard, session: str) -> None:
         turn = asyncio.create_task(person.answer(person.prompt(session, "go", echo=True)))
