@@ -383,7 +383,9 @@ def _say(line: str) -> None:
 
 def _end(code: int, sentence: str) -> int:
     if code and sentence:
-        print(f"chimera-bridge: {sentence}", file=sys.stderr)
+        from agent_side.doors.visible import one_line  # a relay's or an agent's words may be in it
+
+        print(f"chimera-bridge: {one_line(sentence)}", file=sys.stderr)
     return code
 
 

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent_side.agents.process import AgentCommand
 from agent_side.connector import Connector, ExitReason
 from agent_side.console import Console, watch_terminal
 from agent_side.doors.lines import take_stdio
 from agent_side.doors.stdio import serve_lines
+from agent_side.doors.visible import one_line, visible
 from agent_side.sandbox import Mode, choose
 from agent_side.settings import ConnectorSettings, RelayTarget
 
@@ -128,6 +130,16 @@ def connector_state() -> Path:
 
 def say_warnings() -> None:
     """Write what goes wrong inside to standard error, one line each."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="chimera-bridge: %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class _Lines(logging.Formatter):
+    """Lines for a terminal, which what a relay or an agent says cannot move or forge."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        return f"chimera-bridge: {one_line(record.message)}"
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (the same)
+        return visible(super().formatException(ei))

@@ -14,6 +14,7 @@ from websockets.exceptions import (
     InvalidURI,
 )
 
+from agent_side.doors.visible import one_line
 from agent_side.link import Dead, HelloRefused
 from agent_side.settings import SettingsError
 from bridge.protocol.attachment import Reason
@@ -74,7 +75,7 @@ class Fault:
 
 def read(error: Exception, relay: str) -> Fault:
     """Sort an exception of a connection to a relay."""
-    detail, code = _said(error), _code(error)
+    detail, code = one_line(_said(error)), _code(error)
     if isinstance(error, SettingsError):
         return Fault(Reason.REFUSED, detail, ExitReason(REFUSED, detail), token_refused=True)
     if code in UNAUTHENTICATED:

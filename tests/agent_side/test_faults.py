@@ -1,6 +1,9 @@
 """What an uplink can fail of, and whether trying again makes sense."""
 
+import json
+import logging
 import ssl
+import sys
 
 import pytest
 from websockets.datastructures import Headers
@@ -8,7 +11,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.frames import Close
 from websockets.http11 import Response
 
-from agent_side import faults
+from agent_side import connect, faults
 from agent_side.link import Dead, HelloRefused
 from agent_side.settings import SettingsError
 from bridge.protocol.attachment import Reason
@@ -82,3 +85,37 @@ def test_a_certificate_that_is_not_trusted_is_told_as_that():
 
 def test_what_nobody_expected_is_marked():
     assert not faults.read(ZeroDivisionError("x"), RELAY).expected
+
+
+EVIL = "x\x1b[2K\r\nchimera-bridge: paired\u202e"
+
+
+@pytest.mark.attack("S29", "a relay's words that would move the cursor of the machine's terminal")
+@pytest.mark.parametrize(
+    "error",
+    [
+        HelloRefused({"code": -32013, "message": EVIL}),
+        closed(4409, EVIL),
+        closed(1012, EVIL),
+        status(401, json.dumps({"error": {"message": EVIL}}).encode()),
+        status(403, json.dumps({"error": {"message": EVIL}}).encode()),
+        OSError(EVIL),
+    ],
+)
+def test_what_a_relay_says_is_one_line_of_plain_text(error):
+    """S29."""
+    fault = faults.read(error, RELAY)
+    for said in (fault.detail, fault.exit.sentence if fault.exit else ""):
+        assert said.isprintable()
+    assert "x" in fault.detail
+
+
+@pytest.mark.attack("S29", "what is logged of a relay's or an agent's words on the machine")
+def test_a_line_of_the_log_cannot_be_forged(capsys):
+    say_warnings_to = logging.StreamHandler(sys.stdout)
+    say_warnings_to.setFormatter(connect._Lines())
+    record = logging.makeLogRecord({"msg": "it says %s", "args": (EVIL,)})
+    say_warnings_to.emit(record)
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert said.rstrip("\n").isprintable()
