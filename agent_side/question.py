@@ -86,10 +86,10 @@ def compose(  # noqa: PLR0917 (each is of its own kind)
     """Describe what is asked; raises InvalidParams when nobody could answer it."""
     if method != entry.PERMISSION:
         text = subject.marked(subject.of_elicitation(params, cwd), secrets_in)
-        return _round_trip(id_, "elicitation", text, [])
+        return _round_trip(id_, "elicitation", text, [], cwd)
     options = _option_ids(params)
     text = subject.marked(subject.of_permission(params, card, cwd), secrets_in)
-    return _round_trip(id_, "permission", text, options)
+    return _round_trip(id_, "permission", text, options, cwd)
 
 
 def check_decision(question: Question, decision: Decision) -> None:
@@ -127,7 +127,7 @@ def plain(answer: Payload | None) -> Payload | None:
     return {k: answer[k] for k in ("optionId", "action", "content") if answer.get(k) is not None}
 
 
-def _round_trip(id_: str, kind: Any, text: str, options: list[str]) -> RoundTrip:
+def _round_trip(id_: str, kind: Any, text: str, options: list[str], cwd: str) -> RoundTrip:
     command = json.loads(text).get("command")
     return RoundTrip(
         id=id_,
@@ -135,7 +135,7 @@ def _round_trip(id_: str, kind: Any, text: str, options: list[str]) -> RoundTrip
         subject=text,
         hash=round_trip.hash_of(text),
         option_ids=options,
-        risk=risk.rate(text),
+        risk=risk.rate(text, cwd),
         calls=shell.calls_of(command) if command is not None else None,
     )
 

@@ -10,7 +10,7 @@ import os.path
 import re
 from collections.abc import Callable
 from pathlib import Path, PurePath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agent_side import shell
 from agent_side.shell import SHELLS, Call, Script, Word
@@ -25,15 +25,29 @@ CHANGING = frozenset({"edit", "move"})
 PRINTING = frozenset({"pwd", "echo", "which", "date", "true", "false", ":", "printf"})
 OPENING = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "rg"})  # read what they name
 MOVING = frozenset({"cd", "pushd"})
+WRITING = frozenset({"tee", "cp", "mv", "ln", "touch", "mkdir", "install", "sed", "patch"})
+COPYING = frozenset({"cp", "ln", "install"})  # write only the last that they name
+PATTERNS = ("-e", "-f", "--regexp", "--file")  # then every name of grep's is a file
 WRAPPERS = frozenset(
     {"env", "nohup", "time", "nice", "xargs", "command", "exec", "timeout", "builtin"}
-    | {"stdbuf", "setsid", "ionice", "find", "parallel", "watch"}
+    | {"stdbuf", "setsid", "ionice", "find", "parallel", "watch", "coproc", "busybox"}
 )
 JOINING = frozenset({"parallel", "watch"})  # give their arguments to a shell
 DESTRUCTIVE = frozenset(
     {"rm", "rmdir", "sudo", "su", "doas", "pkexec", "dd", "mkfs", "shred", "truncate", "chmod"}
     | {"chown", "kill", "killall", "pkill", "reboot", "shutdown", "systemctl", "crontab", "eval"}
-    | {"at", "mount", "umount", "iptables", "useradd", "usermod", "passwd", "launchctl", "unlink"}
+    | {
+        "at",
+        "mount",
+        "umount",
+        "iptables",
+        "useradd",
+        "usermod",
+        "passwd",
+        "launchctl",
+        "unlink",
+        "trap",
+    }
 )
 CARRYING = frozenset({"ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet"})
 DOWNLOADS = frozenset({"curl", "wget"})
@@ -53,20 +67,32 @@ SECRETS = re.compile(
     r"|\.env(?!\.(example|sample|template)$)(\.[^/]*)?|id_(rsa|dsa|ecdsa|ed25519)|credentials"
     r"|shadow|secrets?(\.[^/]*)?|devices\.json)(/|$)|\.(pem|key|p12|pfx)$|/proc/[^/]+/environ"
 )
+NAMING = re.compile(r"(.*_)?(path|file|filename|target|source|destination|dir|directory|folder)")
 SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 (named, not used)
 FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
-def rate(subject: str) -> Risk:
-    """Rate a subject's text."""
+class Place(NamedTuple):
+    """Where something runs, and the workspace that it should not leave."""
+
+    cwd: str | None  # None: some folder that is not the workspace
+    workspace: str
+
+
+UNKNOWN = Place("/(unknown)", "/(unknown)")  # relative paths are inside, all others are not
+
+
+def rate(subject: str, workspace: str = "") -> Risk:
+    """Rate a subject's text; ``workspace``: its session's folder, whatever the agent says."""
     facts = jsonrpc.payload(subject.encode())
     if facts.get("kind") == "elicitation":
         return "low"
+    place = _place(str(facts.get("cwd") or ""), workspace)
     if "command" in facts:
-        return of_command(facts["command"], str(facts.get("cwd") or ""))
+        return of_command(facts["command"], place)
     kind, paths = facts.get("kind"), paths_of(facts)
-    outside = any(not _is_inside(path, str(facts.get("cwd") or "")) for path in paths)
+    outside = any(not _is_inside(path, place) for path in paths)
     if kind == "delete" or any(SECRETS.search(path) for path in paths):
         return "high"
     if kind in CHANGING:
@@ -74,10 +100,10 @@ def rate(subject: str) -> Risk:
     return "low" if kind in READING and not outside else "medium"
 
 
-def of_command(command: str | list[str], cwd: str | None = "") -> Risk:
+def of_command(command: str | list[str], place: Place = UNKNOWN) -> Risk:
     """Rate a shell command, or a program with its arguments."""
     script = shell.parse(command) if isinstance(command, str) else shell.of_arguments(command)
-    return "high" if script is None else _of_script(script, cwd)
+    return "high" if script is None else _of_script(script, place)
 
 
 def worst(risks: list[Risk]) -> Risk:
@@ -86,109 +112,143 @@ def worst(risks: list[Risk]) -> Risk:
 
 
 def paths_of(facts: Payload) -> list[str]:
-    """Give the paths that a subject names."""
+    """Give the paths that a subject names, also among the arguments."""
     found: list[Any] = [*facts.get("paths", []), *(d.get("path") for d in facts.get("diffs", []))]
+    arguments = facts.get("arguments")
+    if isinstance(arguments, dict):
+        found += [value for name, value in arguments.items() if NAMING.fullmatch(name)]
     return [path for path in found if isinstance(path, str)]
 
 
-def is_outside(facts: Payload) -> list[str]:
-    """Give those of a subject's paths that lie outside its folder."""
-    cwd = str(facts.get("cwd") or "")
-    return [path for path in paths_of(facts) if not _is_inside(path, cwd)]
+def is_below(path: str, cwd: str, folder: Path) -> bool:
+    """Whether a path leads to somewhere in a folder, links followed."""
+    try:
+        leads = Path(os.path.realpath(os.path.join(cwd, path)))  # noqa: PTH118
+        return leads.is_relative_to(os.path.realpath(folder))
+    except ValueError:  # no path at all
+        return False
 
 
-# A command line; a folder of None: it works in one that is not the workspace.
+def _place(cwd: str, workspace: str) -> Place:
+    folder = workspace or cwd
+    if not folder:
+        return UNKNOWN
+    place = Place(cwd or folder, folder)
+    return place if _is_inside(".", place) else place._replace(cwd=None)
 
 
-def _of_script(script: Script, cwd: str | None) -> Risk:
-    place = None if any(_leaves(call, cwd) for call in script.calls) else cwd
+# A command line.
+
+
+def _of_script(script: Script, place: Place) -> Risk:
+    if any(_leaves(call, place) for call in script.calls):
+        place = place._replace(cwd=None)
     risks = [_of_call(call, place) for call in script.calls]
     risks += [_of_write(word, place) for word in script.writes]
+    risks += [_of_read(word, place) for word in script.reads]
     if any(map(STEERING.fullmatch, script.variables)):
         return "high"
     risks.append("medium" if script.substitutes else "low")
     return worst(risks)
 
 
-def _leaves(call: Call, cwd: str | None) -> bool:
+def _leaves(call: Call, place: Place) -> bool:
     return call.name in MOVING and not all(
-        word.fixed and word.text != "-" and _is_inside(word.text, cwd)
+        word.fixed and word.text != "-" and _is_inside(word.text, place)
         for word in call.arguments or (Word("~"),)
     )
 
 
-def _of_write(target: Word, cwd: str | None) -> Risk:
+def _of_write(target: Word, place: Place) -> Risk:
     if not target.fixed or target.text.startswith(("/dev/tcp/", "/dev/udp/")):
         return "high"
     if target.text in STREAMS:
         return "low"
-    if SECRETS.search(target.text) or not _is_inside(target.text, cwd):
+    if SECRETS.search(target.text) or not _is_inside(target.text, place):
         return "medium" if _is_scratch(target.text) else "high"
     return "medium"
 
 
-def _of_call(call: Call, cwd: str | None) -> Risk:
+def _of_read(source: Word, place: Place) -> Risk:
+    if SECRETS.search(source.text) or source.text.startswith(("/dev/tcp/", "/dev/udp/")):
+        return "high"
+    is_known = source.fixed and (source.text in STREAMS or _is_inside(source.text, place))
+    return "low" if is_known else "medium"
+
+
+def _of_call(call: Call, place: Place) -> Risk:
     if not call.name or any(map(STEERING.fullmatch, call.variables)):
         return "high"
     if any(SECRETS.search(word.text) for word in call.arguments):
         return "high"
     for names, rate_call in _RULES:
         if call.name in names:
-            return rate_call(call, cwd)
+            return rate_call(call, place)
     return "high" if call.name.startswith("mkfs") else "medium"
 
 
-def _always_high(_call: Call, _cwd: str | None) -> Risk:
+def _always_high(_call: Call, _at: Place) -> Risk:
     return "high"
 
 
-def _of_printing(call: Call, _cwd: str | None) -> Risk:
+def _of_printing(call: Call, _at: Place) -> Risk:
     sets = call.name == "date" and any(w.text.startswith(("-s", "--s")) for w in call.arguments)
     return "medium" if sets else "low"
 
 
-def _of_opening(call: Call, cwd: str | None) -> Risk:
+def _of_opening(call: Call, place: Place) -> Risk:
     words = call.arguments
     if any(word.text.startswith("--pre") for word in words):
         return "high"  # a program that ripgrep runs on each file
     names = [word for word in words if not word.text.startswith("-")]
-    if call.name in ("grep", "rg"):
+    if call.name in ("grep", "rg") and not any(w.text.startswith(PATTERNS) for w in words):
         names = names[1:]
-    inside = all(word.fixed and _is_inside(word.text, cwd) for word in names)
+    inside = all(word.fixed and _is_inside(word.text, place) for word in names)
     return "low" if inside and all(word.fixed for word in words) else "medium"
 
 
-def _of_moving(call: Call, cwd: str | None) -> Risk:
-    return "medium" if _leaves(call, cwd) else "low"
+def _of_changing(call: Call, place: Place) -> Risk:
+    in_place = call.name != "sed" or any(w.text.startswith(("-i", "--in-")) for w in call.arguments)
+    named = [word for word in call.arguments if not word.text.startswith("-")]
+    if call.name in COPYING and not any(w.text.startswith("-t") for w in call.arguments):
+        named = named[-1:]
+    if in_place and any(_of_write(word, place) == "high" for word in named):
+        return "high"
+    return "medium"
 
 
-def _of_git(call: Call, _cwd: str | None) -> Risk:
-    return "high" if _has(call, GIT_HARM) else "medium"
+def _of_moving(call: Call, place: Place) -> Risk:
+    return "medium" if _leaves(call, place) else "low"
 
 
-def _of_publishing(call: Call, _cwd: str | None) -> Risk:
+def _of_git(call: Call, _at: Place) -> Risk:
+    steers = any(word.text.startswith(("-c", "--config-env")) for word in call.arguments)
+    return "high" if steers or _has(call, GIT_HARM) else "medium"
+
+
+def _of_publishing(call: Call, _at: Place) -> Risk:
     return "high" if _has(call, PUBLISHED) else "medium"
 
 
-def _of_download(call: Call, _cwd: str | None) -> Risk:
+def _of_download(call: Call, _at: Place) -> Risk:
     sends = any(SENDING.match(word.text) for word in call.arguments)
     return "high" if sends else "medium"
 
 
-def _of_interpreter(call: Call, _cwd: str | None) -> Risk:
+def _of_interpreter(call: Call, _at: Place) -> Risk:
     return "high" if call.is_fed else "medium"  # what it is fed may be anything
 
 
-def _of_source(call: Call, _cwd: str | None) -> Risk:
+def _of_source(call: Call, _at: Place) -> Risk:
     return "medium" if call.arguments and call.arguments[0].fixed else "high"
 
 
-def _of_shell(call: Call, cwd: str | None) -> Risk:
+def _of_shell(call: Call, place: Place) -> Risk:
     words = call.arguments
     for at, word in enumerate(words):
         if shell.runs_text(word.text):
             script = words[at + 1] if at + 1 < len(words) else Word("", fixed=False)
-            inner = of_command(script.text, cwd) if script.fixed else "high"
+            inner = of_command(script.text, place) if script.fixed else "high"
             return worst([inner, "medium" if at else "low"])
     files = [word for word in words if not word.text.startswith("-")]
     if call.is_fed or not files:
@@ -196,13 +256,13 @@ def _of_shell(call: Call, cwd: str | None) -> Risk:
     return "medium" if files[0].fixed else "high"
 
 
-def _of_wrapper(call: Call, cwd: str | None) -> Risk:
+def _of_wrapper(call: Call, place: Place) -> Risk:
     words = call.arguments
     if _has(call, DESTRUCTIVE | CARRYING) or any(_is_steering(word) for word in words):
         return "high"
     if call.name in JOINING:
         text = " ".join(word.text for word in words if not word.text.startswith("-"))
-        inner = of_command(text, cwd) if all(word.fixed for word in words) else "high"
+        inner = of_command(text, place) if all(word.fixed for word in words) else "high"
         return worst([inner, "medium"])
     start = _start_of_inner(words)
     if call.name == "find":
@@ -212,7 +272,7 @@ def _of_wrapper(call: Call, cwd: str | None) -> Risk:
     inner_words = words[start:]
     if call.name == "xargs":
         inner_words += (Word("", fixed=False),)
-    inner = _of_call(Call(inner_words, call.variables, call.is_fed), cwd)
+    inner = _of_call(Call(inner_words, call.variables, call.is_fed), place)
     has_options = any(word.text.startswith("-") for word in words[:start])
     return worst([inner, "medium" if has_options else "low"])
 
@@ -236,12 +296,13 @@ def _has(call: Call, names: frozenset[str]) -> bool:
     return any(PurePath(word.text).name in names for word in call.arguments)
 
 
-_Rate: TypeAlias = Callable[[Call, str | None], Risk]
+_Rate: TypeAlias = Callable[[Call, Place], Risk]
 _RULES: tuple[tuple[frozenset[str], _Rate], ...] = (
     (DESTRUCTIVE | CARRYING, _always_high),
     (PRINTING, _of_printing),
     (OPENING, _of_opening),
     (MOVING, _of_moving),
+    (WRITING, _of_changing),
     (SHELLS, _of_shell),
     (frozenset({".", "source"}), _of_source),
     (WRAPPERS, _of_wrapper),
@@ -254,11 +315,10 @@ _RULES: tuple[tuple[frozenset[str], _Rate], ...] = (
 # Paths.
 
 
-def _is_inside(path: str, cwd: str | None) -> bool:
-    if cwd is None or path.startswith("~"):
+def _is_inside(path: str, place: Place) -> bool:
+    if path.startswith("~") or (place.cwd is None and not path.startswith("/")):
         return False
-    folder = cwd or "/(unknown)"
-    return Path(os.path.normpath(os.path.join(folder, path))).is_relative_to(folder)  # noqa: PTH118
+    return is_below(path, place.cwd or "/", Path(place.workspace))
 
 
 def _is_scratch(path: str) -> bool:

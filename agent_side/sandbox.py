@@ -55,8 +55,7 @@ class SandboxState:
             return "the sandbox is read-only: nothing may be changed"
         cwd = str(facts.get("cwd") or "/")
         for path in risk.paths_of(facts):
-            real = Path(os.path.realpath(os.path.join(cwd, path)))  # noqa: PTH118
-            if not any(real.is_relative_to(root) for root in roots):
+            if not any(risk.is_below(path, cwd, root) for root in roots):
                 return f"the sandbox lets the agent write only in {', '.join(map(str, roots))}"
         return ""
 

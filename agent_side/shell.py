@@ -24,6 +24,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # bash and the grammar part
 _SPREADS = re.compile(r"[*?\[{$`]")  # of a program's name: which one runs shows only then
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\(["\\$`])')
+_NUMBERS = re.compile(r"\$\(\([\d\s+*/%()-]*\)\)")
 _EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "process_substitution"}
     | {"arithmetic_expansion", "ansi_c_string", "translated_string", "brace_expression"}
@@ -68,6 +69,7 @@ class Script:
 
     calls: list[Call] = field(default_factory=list)
     writes: list[Word] = field(default_factory=list)  # files it writes by itself
+    reads: list[Word] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)  # set for the rest of it
     substitutes: bool = False  # it runs something to find out what to run
 
@@ -84,6 +86,8 @@ def parse(text: str) -> Script | None:
         return None
     script = Script()
     for node in _nodes(root):
+        if _is_ambiguous(node):
+            return None
         _take(node, script)
     return script
 
@@ -127,6 +131,13 @@ def _nodes(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         yield node
         waiting += reversed(node.children)
+
+
+def _is_ambiguous(node: Node) -> bool:
+    """Whether shells may take arithmetic for subshells, or find commands in its subscripts."""
+    if node.type == "((":
+        return True
+    return node.type == "arithmetic_expansion" and not _NUMBERS.fullmatch(_text(node))
 
 
 def _take(node: Node, script: Script) -> None:
@@ -180,11 +191,9 @@ def _reads(redirect: Node) -> bool:
 def _take_redirect(node: Node, script: Script) -> None:
     signs = {child.type for child in node.children}
     target = node.child_by_field_name("destination")
-    if target is None or signs & {"<", "<&", "<&-", ">&-"}:
-        return
-    if ">&" in signs and target.type == "number":
+    if target is None or (signs & {"<&", ">&"} and target.type == "number"):
         return  # another of its own streams
-    script.writes.append(_word(target))
+    (script.reads if "<" in signs else script.writes).append(_word(target))
 
 
 def _assigned(node: Node) -> str:

@@ -14,6 +14,8 @@ LOW = [
     "FOO=1 echo hi",
     "cd src && ls",
     "cat x 2>/dev/null",
+    "cat < x",
+    "echo $((1 + 2))",
     "for f in a b; do echo $f; done",
     ["/bin/bash", "-lc", "echo hi && cat x"],
 ]
@@ -34,6 +36,11 @@ MEDIUM = [
     "env",
     "python -c 'print(1)'",
     "find . -name x",
+    "cat < /etc/hosts",
+    "cp a b",
+    "cp /etc/hosts .",
+    "sed s/a/b/ /etc/hosts",
+    "grep -f /etc/hosts x",
 ]
 HIGH = [
     "rm -rf build",
@@ -61,6 +68,7 @@ HIGH = [
     "diff <(rm x) y",
     "(cd sub; rm x)",
     "! rm x",
+    "((env))",  # arithmetic, or two subshells: shells differ
     "f() { rm x; }; f",
     "if true; then rm x; fi",
     "ls | xargs -0 -n 1 rm",
@@ -84,6 +92,16 @@ HIGH = [
     "cat .env",
     "cat --file=.env",
     "cat <<X | sh\nls\nX",
+    "cat < /etc/shadow",
+    "tee /etc/hosts",
+    "cp a ~/.profile",
+    "sed -i s/a/b/ /etc/hosts",
+    "mv a $PLACE",
+    "trap 'rm x' EXIT",
+    "coproc rm x",
+    "busybox rm x",
+    "git -c core.pager=x log",
+    "echo $((x[y]))",
     "sh <<X\nrm y\nX",
     "ls\x00; rm x",
     "ls\rrm x",
@@ -123,6 +141,8 @@ def test_commands(command, expected):
         ({"kind": "read", "cwd": "/w", "paths": ["/etc/passwd"]}, "medium"),
         ({"kind": "read", "cwd": "/w", "paths": ["/w/.env"]}, "high"),
         ({"kind": "read", "cwd": "/w", "paths": ["/w/.env.example"]}, "low"),
+        ({"kind": "read", "cwd": "/w", "arguments": {"file_path": "/etc/hosts"}}, "medium"),
+        ({"kind": "edit", "cwd": "/w", "arguments": {"path": "/etc/hosts"}}, "high"),
         ({"kind": "fetch", "title": "https://x.test"}, "medium"),
         ({"kind": "edit", "cwd": "/w", "paths": ["/w/a"]}, "medium"),
         ({"kind": "edit", "cwd": "/w", "diffs": [{"path": "/etc/hosts"}]}, "high"),
@@ -138,6 +158,32 @@ def test_commands(command, expected):
 )
 def test_subjects(subject, expected):
     assert risk.rate(json.dumps(subject)) == expected
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        ({"command": "cat etc/hosts", "cwd": "/"}, "medium"),
+        ({"command": "cat a", "cwd": "/w/sub"}, "low"),
+        ({"command": "cat ../a", "cwd": "/w/sub"}, "low"),
+        ({"command": "cat ../../a", "cwd": "/w/sub"}, "medium"),
+        ({"command": "echo x > a", "cwd": "/etc"}, "high"),
+        ({"command": "cat /w/a", "cwd": "/"}, "low"),
+        ({"kind": "read", "paths": ["etc/hosts"], "cwd": "/"}, "medium"),
+    ],
+)
+def test_an_agent_does_not_widen_its_workspace_by_naming_another_folder(subject, expected):
+    assert risk.rate(json.dumps({"kind": "execute", **subject}), "/w") == expected
+
+
+def test_a_link_out_of_the_workspace_is_followed_and_a_broken_path_is_outside(tmp_path):
+    (tmp_path / "link").symlink_to("/etc")
+    (tmp_path / "inner").symlink_to(tmp_path)
+    rated = {
+        path: risk.rate(json.dumps({"kind": "read", "paths": [path]}), str(tmp_path))
+        for path in ("link/hosts", "inner/a", "a\0b")
+    }
+    assert list(rated.values()) == ["medium", "low", "medium"]
 
 
 @given(st.sampled_from(SIMPLE), st.lists(st.sampled_from(WRAPPINGS), min_size=1, max_size=4))
