@@ -5,6 +5,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from attacks.stage import TWO_QUESTIONS, Stage
+from fakes.relay import FakeRelay
+from fakes.running import Running
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "attacks.md"
@@ -78,3 +81,9 @@ def figures(told: list[str]) -> str:
 def shown(test: str) -> str:
     file, _, name = test.partition("::")
     return f"[{name}](../{file})"
+
+
+@pytest.fixture
+async def stage(tmp_path):
+    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
+        yield await Stage(running, relay).begin()

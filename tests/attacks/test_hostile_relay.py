@@ -6,88 +6,12 @@ The connector, its agent's process and its device are real; the relay does what 
 import json
 
 import pytest
-from fakes.device import FakeDevice, now_ms, text64
+from attacks.stage import EVIL, NO, TWO_QUESTIONS, YES, Stage, trip
+from fakes.device import now_ms, text64
 from fakes.relay import ALICE, FakeRelay
-from fakes.running import Running, asks
+from fakes.running import Running
 
 from agent_side.devices import Devices
-from bridge.protocol.entry import META_KEY
-
-EVIL = FakeDevice("evil", "mallory")
-YES, NO = {"optionId": "yes"}, {"optionId": "no"}
-TWO_QUESTIONS = [[asks(id_=1, wait=False), asks({"rawInput": {"command": "rm -rf /"}}, id_=2)]]
-
-
-class Stage:
-    """A paired phone, its laptop, and the relay between them."""
-
-    def __init__(self, running: Running, relay: FakeRelay) -> None:
-        self.running = running
-        self.relay = relay
-        self.phone = FakeDevice()
-        self.session = ""
-        self.count = 0
-
-    async def begin(self):
-        Devices(self.running.state).pin(
-            key=self.phone.key, name=self.phone.name, subject=self.phone.subject
-        )
-        self.session = await self.running.session()
-        self.running.prompt(self.session)
-        await self.relay.until(lambda: len(self.relay.questions()) >= 2)
-        return self
-
-    @property
-    def epoch(self):
-        return self.relay.hellos[-1].epoch
-
-    @property
-    def agent(self):
-        return self.relay.hellos[-1].agents[0].id
-
-    def question(self, command="make"):
-        """The open question about a command."""
-        return next(
-            q
-            for q in self.relay.questions()
-            if json.loads(trip(q)["subject"])["command"] == command
-        )
-
-    def about(self, question, answer=YES):
-        """What a device says of a question, and the mail's own words for it."""
-        self.count += 1
-        params = {
-            "id": question["id"],
-            "sessionId": question["params"]["sessionId"],
-            "hash": trip(question)["hash"],
-            "answer": answer,
-            "decisionId": f"d-{self.count}",
-        }
-        return params, {**params, "epoch": self.epoch}
-
-    async def decide(self, params, signature):
-        """Send a decision as a relay would; gives its outcome."""
-        self.count += 1
-        mail_id = f"m-{self.count}"
-        self.relay.send_mail("_bridge/decide", params, mail_id, signature=signature)
-        return await self.relay.outcome(mail_id)
-
-    @property
-    def approved(self):
-        """The agent's questions that were allowed."""
-        answers = self.running.agent.answers()
-        return [id_ for id_, a in answers.items() if a["outcome"].get("optionId") != "no"]
-
-
-def trip(question):
-    return question["params"]["_meta"][META_KEY]["roundTrip"]
-
-
-@pytest.fixture
-async def stage(tmp_path):
-    async with FakeRelay() as relay, Running(tmp_path, relay=relay, turns=TWO_QUESTIONS) as running:
-        yield await Stage(running, relay).begin()
-
 
 # Each gives the mail's params and its signature.
 
@@ -202,7 +126,7 @@ FORGERIES = [
 
 
 @pytest.mark.attack("E06", "a relay forges and changes decisions at the real connector")
-async def test_no_forged_decision_is_accepted(stage):
+async def test_no_forged_decision_is_accepted(stage, figure):
     """A33, A34: forge, other session, other epoch, changed args and option, later time, own key."""
     reasons = {}
     for forge in FORGERIES:
@@ -215,7 +139,7 @@ async def test_no_forged_decision_is_accepted(stage):
         await stage.relay.until(lambda: len(stage.relay.questions()) == 2)
         assert params["id"] not in {q["id"] for q in stage.relay.questions()}, forge.__name__
         assert {q["id"] for q in stage.relay.questions()} != open_before
-    print(f"hostile relay: {len(FORGERIES)} forged decisions, accepted {len(stage.approved)}")
+    figure(f"{len(FORGERIES)} forged decisions, accepted {len(stage.approved)}")
     assert stage.running.agent.answers() == {}
     assert set(reasons.values()) == {"signature_required", "signature_refused", "refused"}
 
@@ -315,89 +239,6 @@ async def test_a_decision_of_an_earlier_process_is_refused_by_the_next(tmp_path)
                 assert done.error["data"]["reason"] == "signature_refused"
             assert running.agent.answers() == {}
             assert phone.id in {d.id for d in relay.hellos[-1].agents[0].devices}
-
-
-# Mail.
-
-
-def prompts(running):
-    return len(running.agent.received("session/prompt"))
-
-
-def mail_forgeries(stage):
-    """Prompts that a relay sends as p-0, p-1 and so on, each with its signature."""
-    prompt = {"sessionId": stage.session, "prompt": [{"type": "text", "text": "rm -rf /"}]}
-    message = {"method": "session/prompt", "params": prompt}
-    harmless = {"sessionId": stage.session, "prompt": [{"type": "text", "text": "hello"}]}
-    cancel = {"method": "session/cancel", "params": prompt}
-    then = now_ms() - 700_000
-
-    def kind(number, **other):
-        return {"mailId": f"p-{number}", "agent": stage.agent, "epoch": stage.epoch, **other}
-
-    phone = stage.phone
-    yield prompt, None
-    yield prompt, EVIL.mail(message, **kind(1))
-    yield prompt, EVIL.mail(message, **kind(2, device=phone.id))
-    yield prompt, phone.mail(message, **kind(99))
-    yield prompt, phone.mail(message, **kind(4, agent="another"))
-    yield prompt, phone.mail(message, **kind(5, epoch=stage.epoch - 1))
-    yield prompt, phone.mail(message, **kind(6, iat=then, exp=then + 600_000))
-    yield prompt, phone.mail({"method": "session/prompt", "params": harmless}, **kind(7))
-    yield prompt, phone.mail(cancel, **kind(8))
-
-
-@pytest.mark.attack("E06", "a relay prompts instead of approving")
-async def test_no_forged_prompt_reaches_the_agent(stage):
-    """A37: a relay that cannot approve must not be able to prompt instead."""
-    before = prompts(stage.running)
-    for number, (params, signature) in enumerate(mail_forgeries(stage)):
-        mail_id = f"p-{number}"
-        stage.relay.send_mail("session/prompt", params, mail_id, signature=signature)
-        done = await stage.relay.outcome(mail_id)
-        assert done.error["data"]["reason"] in {"signature_required", "signature_refused"}, number
-    assert prompts(stage.running) == before
-
-
-@pytest.mark.attack("E06", "every kind of mail, unsigned")
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("session/new", {"cwd": "WORK", "mcpServers": []}),
-        ("session/cancel", {}),
-        ("session/set_mode", {"modeId": "plan"}),
-        ("session/set_config_option", {"configId": "model", "value": "x"}),
-    ],
-)
-async def test_every_kind_of_mail_needs_a_signature(stage, method, params):
-    said = {**params} if method == "session/new" else {"sessionId": stage.session, **params}
-    if method == "session/new":
-        said["cwd"] = str(stage.running.work)
-    stage.relay.send_mail(method, said, "m-1")
-    done = await stage.relay.outcome("m-1")
-    assert done.error["data"]["reason"] == "signature_required"
-    assert len(stage.relay.questions()) == 2
-
-
-async def test_a_signed_prompt_runs_once_however_often_it_comes(stage):
-    """A35: also when the memory of handled mail was flooded between."""
-    session = await stage.running.session()
-    params = {"sessionId": session, "prompt": [{"type": "text", "text": "once"}]}
-    message = {"method": "session/prompt", "params": params}
-    jws = stage.phone.mail(message, mailId="p-1", agent=stage.agent, epoch=stage.epoch)
-    stage.relay.send_mail("session/prompt", params, "p-1", signature=jws)
-    await stage.relay.outcome("p-1")
-    ran = prompts(stage.running)
-    mailbox = stage.running.connector._mailbox
-    mailbox._ids.clear()
-    stage.relay.send_mail("session/prompt", params, "p-1", signature=jws)
-    await stage.relay.until(
-        lambda: (
-            sum(m == "uplink/mail_done" for m, p in stage.relay.told if p.get("mailId") == "p-1")
-            == 2
-        )
-    )
-    assert prompts(stage.running) == ran
 
 
 async def test_the_relay_cannot_end_the_need_for_signatures(stage):
