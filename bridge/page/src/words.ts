@@ -14,6 +14,7 @@ export const words = {
     next < left
       ? `Show ${next.toLocaleString()} of ${left.toLocaleString()} more characters`
       : `Show the rest (${left.toLocaleString()} more characters)`,
+  andMore: (left: number) => `… and ${left.toLocaleString()} more characters`,
   moreLines: (count: number) => `Show the rest (${count.toLocaleString()} more lines)`,
   linesNotShown: "unchanged lines",
 

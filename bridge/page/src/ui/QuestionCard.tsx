@@ -45,7 +45,7 @@ export function QuestionCard({ roundTrip }: { roundTrip: RoundTrip }) {
         <a class="plain" href={to} aria-label={words.question.open(text.slice(0, 200))}>
           <pre>
             <Shown text={head} />
-            {head.length < text.length && "…"}
+            {head.length < text.length && words.andMore(text.length - head.length)}
           </pre>
         </a>
       )}
