@@ -112,7 +112,9 @@ class Envoy:
         host = self._of.host
         command = host.agent.command
         known = (command.name, host.agent.title, command.ask_mode)
-        return guarantees.lines(Abilities(*known, host.way_back.why, self._of.sandbox))
+        return guarantees.lines(
+            Abilities(*known, host.way_back.why, self._of.sandbox, self._of.redaction.on)
+        )
 
     def agent_changed(self) -> None:
         """Show the agent's card anew."""

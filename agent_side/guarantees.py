@@ -26,11 +26,12 @@ class Abilities:
     ask_mode: str | None = None
     not_kept: str = ""  # why there are no snapshots: off, or a word of receipts.NOT_KEPT
     sandbox: SandboxState = field(default_factory=SandboxState)
+    redacts: bool = True  # whether secrets are kept from the relay
 
 
 def lines(known: Abilities) -> list[Guarantee]:
     """Give the promises, the strongest first."""
-    found = [*_way_back(known), _asks(known), _files(), _sandbox(known)]
+    found = [*_way_back(known), _asks(known), _files(), _sandbox(known), _secrets(known)]
     order = (ALWAYS, ASKED, NEVER)
     return sorted(found, key=lambda line: order.index(line.holds))
 
@@ -65,6 +66,15 @@ def _asks(known: Abilities) -> Guarantee:
     return Guarantee(
         "asks", NEVER, f"no mode is known in which {known.title} asks: it may write and run unasked"
     )
+
+
+def _secrets(known: Abilities) -> Guarantee:
+    if not known.redacts:
+        return Guarantee("secrets", NEVER, "keys and tokens that it prints go to the relay")
+    text = (
+        "keys and tokens of known kinds that it prints stay here, unless a question would run them"
+    )
+    return Guarantee("secrets", ALWAYS, text)
 
 
 def _files() -> Guarantee:

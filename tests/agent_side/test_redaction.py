@@ -241,6 +241,8 @@ async def test_the_owner_may_send_everything(tmp_path):
         session = await running.session()
         await running.prompt(session)
         await relay.until(lambda: relay.texts(session) == [KEY])
+        held = {one.what: one.holds for one in relay.hellos[-1].agents[0].guarantees}
+        assert held["secrets"] == "never"
 
 
 def stamp(message):
