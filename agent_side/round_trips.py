@@ -146,10 +146,11 @@ class RoundTrips:
         try:
             if answer is not None:
                 check_decision(question, decision)
-                # Asked again: a device may have been paired since the question opened.
-                may_allow = question.round_trip.relay_rules and self._terms.takes_relay_rules()
-                if not question.rejects(answer) and not may_allow:
+                if not question.rejects(answer) and not self._relay_may_allow(question):
                     raise InvalidParams("this machine lets no rule of a relay allow this")
+                if (own := self._own_refusal(question)) is not None:
+                    self._close_by(question, own)
+                    return self.outcome(question.id)
         except BridgeError:
             return self._ask_again(question, Reason.REFUSED, answer, by)
         reason = Reason.EXPIRED if decision.expired else Reason.RULE
@@ -295,14 +296,25 @@ class RoundTrips:
         """Put on a question what holds for its answers from now on."""
         terms, asked, life = self._terms, question.round_trip, self._deadlines.ends_after_ms
         end = None if life is None else entry.timestamp(question.asked_at + life + self.skew_ms)
-        is_strict = terms.approvals.of(question.session_id) is Preset.STRICT
         asked = msgspec.structs.replace(
             asked,
             signed=terms.is_signed(),
             expires_at=end,
-            relay_rules=terms.takes_relay_rules() and not is_strict and asked.people == 1,
+            relay_rules=self._relay_may_allow(question),
         )
         return dataclasses.replace(question, round_trip=asked)
+
+    def _relay_may_allow(self, question: Question) -> bool:
+        """Whether a rule of the relay may allow it now; a device may just have been paired."""
+        is_strict = self._terms.approvals.of(question.session_id) is Preset.STRICT
+        takes = self._terms.takes_relay_rules() and not is_strict
+        return takes and question.round_trip.people == 1
+
+    def _own_refusal(self, question: Question) -> Verdict | None:
+        """Give what this machine refuses by itself by now."""
+        terms = self._terms
+        verdict = terms.approvals.judge(question.session_id, question.round_trip, terms.roots)
+        return verdict if verdict is not None and verdict.verb == "deny" else None
 
     def _ask_again(
         self, question: Question, reason: Reason, answer: Payload | None, by: Origin | None

@@ -3,7 +3,7 @@
 import pytest
 from fakes.device import FakeDevice
 from fakes.relay import ALICE, FakeRelay
-from fakes.running import Running, asks, stamp
+from fakes.running import ANNA, Running, asks, stamp
 
 from agent_side.devices import Devices
 
@@ -204,6 +204,21 @@ async def test_a_rule_of_the_relay_allows_only_where_the_owner_took_that(
     else:
         assert list(stage.running.connector.questions) != [question["id"]]
         figure(f"executed {len(stage.answered)}")
+
+
+async def test_the_owner_s_later_word_comes_before_a_rule_of_the_relay(make):
+    stage = await make(relay_rules="on")
+    question = await stage.begin()
+    connector = stage.running.connector
+    connector.set_approval(stage.session, "strict", ANNA)
+    done = await stage.decide({**stage.about(question), "rule": RULE})
+    assert done.result["reason"] == "refused"
+    connector.set_approval(stage.session, "suggest", ANNA)
+    [again] = connector.questions.values()
+    connector.rules.add(again.scope, "deny", ANNA)
+    done = await stage.decide({**stage.about(await stage.question()), "rule": RULE})
+    assert done.result["rule"]["words"].startswith("never run exactly")
+    await stage.is_told("no")
 
 
 async def test_a_rule_about_another_text_than_what_runs_allows_nothing(make):

@@ -54,6 +54,7 @@ async def test_no_forged_prompt_reaches_the_agent(stage):
         ("session/cancel", {}),
         ("session/set_mode", {"modeId": "plan"}),
         ("session/set_config_option", {"configId": "model", "value": "x"}),
+        ("_bridge/set_approval", {"preset": "full"}),
     ],
 )
 async def test_every_kind_of_mail_needs_a_signature(stage, method, params):
