@@ -30,6 +30,8 @@ EVENTS = (
     "escalated",
     "rule_added",
     "rule_removed",
+    "approval_changed",
+    "sandbox_violation",
     "refused",
     "sign_in",
     "sign_in_refused",

@@ -21,6 +21,8 @@ from bridge.protocol.entry import Envelope
 from bridge.protocol.errors import InvalidParams
 from bridge.protocol.round_trip import Resolved
 
+NOTED = frozenset({entry.APPROVAL_CHANGED, entry.VIOLATION})
+WORDS_LIMIT = 500  # characters of what the audit keeps of them
 TITLE_LIMIT = 200  # characters; the record keeps the whole subject
 
 
@@ -57,6 +59,8 @@ def effect_of(claim: Claim, session: str, payload: bytes, envelope: Envelope) ->
         return _closing(claim, session, payload)
     if envelope.method == entry.ESCALATED:
         return _escalating(claim, session, payload)
+    if envelope.method in NOTED:
+        return _noting(claim, session, payload, envelope)
     if envelope.method == entry.TURN:
         return _turning(claim, session, payload)
     return NO_EFFECT
@@ -126,8 +130,11 @@ def _closing(claim: Claim, session: str, payload: bytes) -> Effect:
 
 def _escalating(claim: Claim, session: str, payload: bytes) -> Effect:
     """Describe that a question is open for too long, as its machine says."""
-    id_ = jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"]).get("id")
-    keys.check_id(id_ if isinstance(id_, str) else "", "round-trip id")
+    id_ = _params(payload).get("id")
+    try:
+        keys.check_id(id_ if isinstance(id_, str) else "", "round-trip id")
+    except InvalidParams:  # it is shown as it is, and told to nobody
+        return NO_EFFECT
     told = Change(
         "roundTrip",
         str(id_),
@@ -137,6 +144,30 @@ def _escalating(claim: Claim, session: str, payload: bytes) -> Effect:
         reason="escalated",
     )
     return _effect("escalated", {"id": str(id_)}, told)
+
+
+def _noting(claim: Claim, session: str, payload: bytes, envelope: Envelope) -> Effect:
+    """Describe what the audit keeps of a preset that changed, or of what one refused."""
+    params, origin = _params(payload), envelope.meta.origin
+    if envelope.method == entry.APPROVAL_CHANGED:
+        words = f"{params.get('old')} → {params.get('new')}"
+    else:
+        about = params.get("path") or params.get("command") or ""
+        words = f"{params.get('mode')}: {params.get('tool')} {about}"
+    fields = {
+        "event": envelope.method.removeprefix("_bridge/"),
+        "sessionId": session,
+        "agent": claim.agent,
+        "words": words[:WORDS_LIMIT],
+        "by": "" if origin is None else msgspec.json.encode(origin).decode(),
+    }
+    told = notice(Change("session", session, agent=claim.agent)).decode()
+    flat = [text for pair in fields.items() for text in pair]
+    return Effect(msgspec.json.encode({"noted": flat, "notice": told}), session)
+
+
+def _params(payload: bytes) -> jsonrpc.Payload:
+    return jsonrpc.payload(jsonrpc.fields(msgspec.Raw(payload))["params"])
 
 
 def _turning(claim: Claim, session: str, payload: bytes) -> Effect:

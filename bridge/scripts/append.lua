@@ -5,7 +5,8 @@
 -- ARGV 1 most entries 2 most bytes 3 age ms 4 agent life ms, then for each session
 --      session, agent, epoch, writer, notice of a new session, count of entries, of effects,
 --      and five for each entry: epoch seq prev payload effect
---      prev: stream id or ''; effect: '' or JSON {open|resolved|escalated: {field: text…}, notice}, or a
+--      prev: stream id or ''; effect: '' or JSON {open|resolved|escalated: {field: text…}, notice},
+--      {noted: [field, text…], notice}, or a
 --      notice alone, whose key is not looked at
 -- Gives {nodes watching changes if there are any,
 --        for each session {ok|gap|fenced|foreign, epoch, seq, nodes watching the log}}
@@ -116,6 +117,9 @@ local function store(first, count, rt, claimed)
         local decoded = cjson.decode(effect)
         if decoded.open then
           open_question(KEYS[rt], decoded, payload)
+        elseif decoded.noted then
+          record_audit(audit, now, unpack(decoded.noted))
+          tell(decoded.notice)
         elseif decoded.escalated then
           escalate_question(KEYS[rt], decoded)
         elseif decoded.resolved then

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.device import FakeDevice
-from fakes.running import Running, asks
+from fakes.running import ANNA, Running, asks
 from fakes.served import serving
 
 from agent_side.devices import Devices
@@ -106,6 +106,52 @@ async def test_two_people_with_devices_approve_together(served, admin, tmp_path)
         assert running.agent.answers()[0]["outcome"]["optionId"] == "yes"
         [said] = [m["params"] for m in running.entries(session, "_bridge/resolved")]
         assert {said["by"]["subject"], said["also"]["subject"]} == {"alice", "bob"}
+
+
+async def test_a_question_that_nobody_answered_in_time_is_expired_and_no_denial(
+    served, admin, tmp_path
+):
+    """A17, A20, A23."""
+    async with beside(served, tmp_path, [asks()], unanswered="expire:1s") as running:
+        ended = running.prompt(await attached(running))
+        question = await seen(admin, kind="permission")
+        assert question["expiresAt"]
+        await ended
+        assert running.agent.answers()[0]["outcome"] == {"outcome": "cancelled"}
+        figures = {}
+        async with asyncio.timeout(20):
+            while figures.get("expired") != 1:
+                figures = (await admin.get("/api/audit/figures")).json()
+        assert (figures["held"], figures["denied"], figures["approved"]) == (1, 0, 0)
+        body = {"hash": question["hash"], "answer": {"optionId": "yes"}, "decisionId": "d-late"}
+        late = await admin.post(f"/api/round-trips/{question['id']}/decision", json=body)
+        assert (late.json()["state"], late.json()["reason"]) == ("late", "expired")
+
+
+async def test_a_question_that_is_open_too_long_is_called_out_everywhere(served, admin, tmp_path):
+    """A22."""
+    async with beside(served, tmp_path, [asks()], unanswered="escalate:1s") as running:
+        running.prompt(await attached(running))
+        question = await seen(admin, kind="permission")
+        async with asyncio.timeout(20):
+            while "escalatedAt" not in question:
+                question = await seen(admin, kind="permission")
+        assert question["state"] == "open"
+
+
+async def test_the_audit_has_who_changed_a_preset_and_what_one_refused(served, admin, tmp_path):
+    async with beside(served, tmp_path, [asks()]) as running:
+        session = await attached(running)
+        running.connector.set_approval(session, "read-only", ANNA)
+        await running.prompt(session)
+        found = {}
+        async with asyncio.timeout(20):
+            while not {"approval_changed", "sandbox_violation"} <= found.keys():
+                records = (await admin.get("/api/audit")).json()["records"]
+                found = {one["event"]: one for one in records}
+        assert found["approval_changed"]["words"] == "suggest → read-only"
+        assert found["approval_changed"]["by"]["door"] == "terminal"
+        assert found["sandbox_violation"]["words"] == "read-only: execute make"
 
 
 async def test_what_a_machine_s_own_rule_decides_opens_no_question_at_the_relay(
