@@ -22,6 +22,7 @@ from agent_side.command_line import (
     port_of,
     split,
 )
+from agent_side.http_options import add_http, http_place
 from agent_side.limits import add_limits, add_rules, limits_of
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
         help="a folder in which remote clients may open sessions; repeat for more (default: --cwd)",
     )
     add_limits(parser)
+    add_http(parser)
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     _add_token(parser)
 
@@ -243,8 +245,10 @@ def _up(chosen: argparse.Namespace) -> int:
 
 
 def _connect(chosen: argparse.Namespace) -> int:
-    if chosen.relay is None and not chosen.stdio:
-        raise WrongUse("connect needs --relay URL, or --stdio to serve an editor alone")
+    if chosen.relay is None and not chosen.stdio and chosen.http is None:
+        raise WrongUse(
+            "connect needs --relay URL, --stdio to serve an editor alone, or --http for programs"
+        )
     no_odd_command(chosen)
     from agent_side.agents.catalog import (
         AgentNotInstalled,
@@ -276,7 +280,7 @@ def _connect(chosen: argparse.Namespace) -> int:
         return _end(NO_AGENT, str(error))
     say_warnings()
     command = sandboxed(command, settings)
-    doors = Doors(stdio=chosen.stdio, stay=chosen.stay)
+    doors = Doors(stdio=chosen.stdio, stay=chosen.stay, http=http_place(chosen, os.environ))
     return _run(run_connector(settings, command, relay, doors))
 
 

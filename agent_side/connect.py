@@ -17,6 +17,7 @@ from typing import Any
 from agent_side.agents.process import AgentCommand
 from agent_side.connector import Connector, ExitReason
 from agent_side.console import Console, watch_terminal
+from agent_side.doors.gate import HttpPlace
 from agent_side.doors.lines import take_stdio
 from agent_side.doors.stdio import serve_lines
 from agent_side.doors.visible import one_line, visible
@@ -32,6 +33,7 @@ class Doors:
 
     stdio: bool = False  # an editor on standard input and output
     stay: bool = False  # go on when the editor leaves
+    http: HttpPlace | None = None  # programs over HTTP
 
 
 async def run_connector(
@@ -55,6 +57,7 @@ async def run_connector(
                 stop("the editor left")
 
     editor = asyncio.create_task(serve_editor())
+    programs = asyncio.create_task(_serve_programs(connector, running, doors.http))
     try:
         with stopped_by_signals(stop):
             show_console(connector, asks=lines is None and has_terminal())
@@ -62,9 +65,9 @@ async def run_connector(
     except asyncio.CancelledError:
         return ExitReason(0, "stopped")
     finally:
-        for task in (readying, editor):
+        for task in (readying, editor, programs):
             task.cancel()
-        await asyncio.gather(readying, editor, return_exceptions=True)
+        await asyncio.gather(readying, editor, programs, return_exceptions=True)
 
 
 def sandboxed(command: AgentCommand, settings: ConnectorSettings) -> AgentCommand:
@@ -84,6 +87,24 @@ def sandboxed(command: AgentCommand, settings: ConnectorSettings) -> AgentComman
             chosen.state.why,
         )
     return dataclasses.replace(command, sandbox=chosen)
+
+
+async def _serve_programs(
+    connector: Connector, running: asyncio.Task[ExitReason], place: HttpPlace | None
+) -> None:
+    await connector.ready()
+    if place is None or running.done():
+        return
+    from agent_side.doors.http import serve_http  # a web server: only where it is asked for
+
+    try:
+        await serve_http(connector, place, _say_address)
+    except OSError as error:
+        connector.fail(f"{place.url} cannot be served: {error.strerror}")
+
+
+def _say_address(url: str) -> None:
+    print(f"serving programs at {url}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def has_terminal() -> bool:

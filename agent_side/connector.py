@@ -155,6 +155,10 @@ class Connector:
         """End in order, with exit code 0."""
         self._end(ExitReason(0, reason))
 
+    def fail(self, reason: str) -> None:
+        """End in order, as by a fault."""
+        self._end(ExitReason(FAULT, reason))
+
     async def ready(self) -> None:
         """Wait until the agent runs and sessions can be opened, or all is over."""
         await self._ready.wait()
@@ -210,6 +214,12 @@ class Connector:
             if cursor.epoch == self._log.epoch and (last is None or cursor > last):
                 return
             yield cursor, text
+
+    def extent(self, session_id: str) -> tuple[int, Cursor]:
+        """Give how many entries a session has and the last one's cursor; raises NotFound."""
+        self._host.roster.get(session_id)
+        journal = self._journal.sessions[session_id]
+        return len(journal), journal.last
 
     def status(self, session_id: str | None = None) -> Payload:
         """Answer ``_bridge/status``; raises NotFound for an unknown session."""

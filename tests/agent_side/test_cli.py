@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from agent_side import cli
+
 BRIDGE = (sys.executable, "-m", "agent_side.cli")
 HEAVY = {"fastapi", "redis", "pydantic", "uvicorn", "jwt", "websockets", "msgspec", "asyncio"}
 
@@ -115,3 +117,9 @@ def test_help_imports_nothing_heavy():
 
 def test_version_is_the_distributions():
     assert run("--version").stdout.startswith("chimera-bridge 0")
+
+
+def test_an_http_door_open_to_other_machines_needs_a_token(monkeypatch, capsys):
+    monkeypatch.delenv("FERRET_SERVER_TOKEN", raising=False)
+    assert cli.main(["connect", "--http", "0.0.0.0:0", "--agent", "demo"]) == 2
+    assert "set FERRET_SERVER_TOKEN" in capsys.readouterr().err
