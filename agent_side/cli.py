@@ -132,7 +132,8 @@ def _add_ferret(commands: Any) -> None:
 
 
 def _add_connector(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", help="of this connector on this machine (default: the agent's)")
+    name = "of this connector on this machine (default: the agent's)"
+    parser.add_argument("--name", "--profile", metavar="NAME", help=name)
     parser.add_argument(
         "--cwd", type=folder_of, metavar="DIR", help="where sessions open (default: this folder)"
     )

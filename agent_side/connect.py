@@ -23,6 +23,7 @@ from agent_side.doors.stdio import serve_lines
 from agent_side.doors.visible import one_line, visible
 from agent_side.sandbox import Mode, choose
 from agent_side.settings import ConnectorSettings, RelayTarget
+from agent_side.visitors import visit
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # by name: Windows has no SIGHUP
 
@@ -41,6 +42,9 @@ async def run_connector(
 ) -> ExitReason:
     """Run a connector until it ends, or until a signal or its editor ends it."""
     lines = take_stdio() if doors.stdio else None  # before anything may print
+    served = await visit(settings.folder, lines)
+    if served is not None:
+        return served
     connector = Connector(settings, command, relay=relay)
     running = asyncio.create_task(connector.run())
     readying = asyncio.create_task(connector.ready())
@@ -54,6 +58,7 @@ async def run_connector(
         if lines is not None:
             await serve_lines(connector, lines)
             if not doors.stay:
+                await connector.visitors.all_left()
                 stop("the editor left")
 
     editor = asyncio.create_task(serve_editor())

@@ -40,6 +40,7 @@ from agent_side.tasks import Tasks
 from agent_side.terms import terms_of
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
+from agent_side.visitors import Visitors
 from agent_side.way_back import WayBack
 from bridge.protocol.attachment import Reason, State
 from bridge.protocol.cursor import START, Cursor
@@ -104,6 +105,7 @@ class Connector:
         self._signatures = Signatures(self._devices, settings.signed, settings.relay_rules)
         self.sandbox = command.sandbox.state
         self.rules = Rules(self._folder.path)
+        self.visitors = Visitors()
         self.pairings = Pairings(self._devices, self._tell_relay)
         self._relay = relay
         self.way_back = WayBack(

@@ -72,6 +72,17 @@ class StateFolder:
             self.path / "connector.json", _Identity(self.agent_id, self.epoch, self.path.name)
         )
 
+    def is_held(self) -> bool:
+        """Whether another process has the folder now."""
+        if not (self.path / "lock").exists():
+            return False
+        try:
+            self._take_lock()
+        except AlreadyRunning:
+            return True
+        self.close()
+        return False
+
     def close(self) -> None:
         """Let the folder go."""
         if self._lock is not None:

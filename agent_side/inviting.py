@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from agent_side import undo_command
+from agent_side import undo_command, visitors
 from agent_side.side_door import Talk
 from bridge.protocol import signing
 from bridge.protocol.errors import BridgeError
@@ -21,6 +21,9 @@ async def serve_side_door(connector: Connector, talk: Talk, first: dict[str, Any
     """Carry out a wish from the side door."""
     if (wish := str(first.get("wish"))) in undo_command.WISHES:
         await undo_command.serve(connector, talk, wish)
+        return
+    if wish == visitors.WISH:
+        await connector.visitors.serve(connector, talk)
         return
     if wish != "pair":
         talk.say({"error": "this connector is older than the command: start it again"})

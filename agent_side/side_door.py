@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import hmac
 import secrets
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent_side.doors.socket_lines import SocketLines
 from agent_side.folder import write_safely
 
 FILE = "side_door.json"
@@ -54,6 +56,10 @@ class Talk:
             return None
         return found if isinstance(found, dict) else None
 
+    def lines(self) -> SocketLines:
+        """Give what follows as an editor's lines; nothing else is heard or said from then on."""
+        return SocketLines(self._reader, self._writer)
+
     async def close(self) -> None:
         """Leave."""
         self._writer.close()
@@ -75,8 +81,13 @@ class SideDoor:
 
     async def open(self) -> None:
         """Listen on a free port; raises OSError."""
-        self._server = await asyncio.start_server(self._take, LOOPBACK, 0, limit=LINE_LIMIT)
-        port = self._server.sockets[0].getsockname()[1]
+        listening = socket.create_server((LOOPBACK, 0))  # awaits nothing that could be cancelled
+        port = listening.getsockname()[1]
+        try:
+            self._server = await asyncio.start_server(self._take, sock=listening, limit=LINE_LIMIT)
+        except BaseException:
+            listening.close()
+            raise
         self._path.touch(mode=0o600)
         write_safely(self._path, _Way(port, self._secret))
         self._path.chmod(0o600)

@@ -13,6 +13,7 @@ from agent_side.doors.editor import Editor
 from agent_side.doors.exchange import Dialect, Exchange
 from agent_side.doors.ferret import FerretEditor, speaks_ferret
 from agent_side.doors.lines import ClientLines
+from agent_side.doors.socket_lines import SocketLines
 from bridge.protocol.jsonrpc import Payload
 
 LEAVE_SECONDS = 3.0  # for prompts to end and requests to be answered when the client leaves
@@ -52,7 +53,9 @@ class Visit:
         return client
 
 
-async def serve_lines(connector: Connector, lines: ClientLines, name: str = "editor") -> None:
+async def serve_lines(
+    connector: Connector, lines: ClientLines | SocketLines, name: str = "editor"
+) -> None:
     """Serve a client until it leaves."""
     visit = Visit(connector, lines.write, name)
     try:

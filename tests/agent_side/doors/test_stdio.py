@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from fakes.editor import CallFailed, is_method, is_resolved, is_update
+from fakes.editor import CallFailed, FakeEditor, is_method, is_resolved, is_update
 
 TEXT = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hello"}}
 CARD = {"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Push", "kind": "execute"}
@@ -308,10 +308,11 @@ async def test_an_agent_that_does_not_start_ends_it_with_five(start):
     assert "does not start" in editor.stderr[-1]
 
 
-async def test_a_second_process_of_one_name_ends_with_four(start):
+async def test_a_second_process_of_one_name_without_an_editor_ends_with_four(start):
     async with start() as first:
         await first.hello()
-        async with start() as second:
+        alone = [("--http=127.0.0.1:0" if part == "--stdio" else part) for part in first.argv]
+        async with FakeEditor(alone, env=first.env) as second:
             assert await second.process.wait() == 4
         assert "in use" in second.stderr[-1]
         assert await first.call("session/list") == {"sessions": []}
