@@ -16,6 +16,7 @@ from agent_side.command_line import (
     Parser,
     Version,
     WrongUse,
+    add_token,
     folder_of,
     no_command,
     no_odd_command,
@@ -24,6 +25,7 @@ from agent_side.command_line import (
 )
 from agent_side.http_options import add_http, http_place
 from agent_side.limits import add_limits, add_rules, limits_of
+from agent_side.trust_command import add_trust
 
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
@@ -85,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_devices(commands)
     add_rules(commands, _rules)
     undo_line.add(commands)
+    add_trust(commands)
     _add_doctor(commands)
     _add_print_config(commands)
     return parser
@@ -147,8 +150,9 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
     )
     add_limits(parser)
     add_http(parser)
+    parser.add_argument("--trust", action="store_true", help="trust folders that editors open")
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
-    _add_token(parser)
+    add_token(parser)
 
 
 def _redaction(chosen: argparse.Namespace) -> Redaction:
@@ -158,14 +162,6 @@ def _redaction(chosen: argparse.Namespace) -> Redaction:
         return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern)
     except BadPattern as error:
         raise WrongUse(f"--redact-pattern: {error}") from None
-
-
-def _add_token(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the file with the token")
-    parser.add_argument("--ca", type=Path, metavar="FILE", help="a further authority, PEM")
-    parser.add_argument(
-        "--insecure", action="store_true", help="allow plain ws:// to another machine"
-    )
 
 
 def _add_attach(commands: Any) -> None:
@@ -181,7 +177,7 @@ def _add_attach(commands: Any) -> None:
     attach.add_argument(
         "--cwd", default="", metavar="DIR", help="the folder of new sessions, on its machine"
     )
-    _add_token(attach)
+    add_token(attach)
 
 
 def _add_pair(commands: Any) -> None:
@@ -211,7 +207,7 @@ def _add_doctor(commands: Any) -> None:
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--relay", metavar="URL", help="also check the way to a relay")
     doctor.add_argument("--json", action="store_true", help="print it as JSON")
-    _add_token(doctor)
+    add_token(doctor)
 
 
 def _add_print_config(commands: Any) -> None:
@@ -271,6 +267,8 @@ def _connect(chosen: argparse.Namespace) -> int:
             cwd=cwd,
             state_dir=connector_state(),
             roots=tuple(chosen.root),
+            trusted=tuple(chosen.root) if chosen.stdio and not chosen.cwd else None,
+            trust_opened=chosen.trust,
             signed=chosen.signed,
             redaction=_redaction(chosen),
             **limits_of(chosen),

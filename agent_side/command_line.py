@@ -80,3 +80,12 @@ def no_command(chosen: argparse.Namespace) -> None:
     """Refuse a command where none belongs; raises WrongUse."""
     if chosen.command:
         raise WrongUse("nothing may follow -- here")
+
+
+def add_token(parser: argparse.ArgumentParser) -> None:
+    """Add how a relay is shown who this is, and how far it is believed."""
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the file with the token")
+    parser.add_argument("--ca", type=Path, metavar="FILE", help="a further authority, PEM")
+    parser.add_argument(
+        "--insecure", action="store_true", help="allow plain ws:// to another machine"
+    )

@@ -38,6 +38,7 @@ from agent_side.snapshots.store import Store
 from agent_side.status import Status
 from agent_side.tasks import Tasks
 from agent_side.terms import terms_of
+from agent_side.trust import Trust
 from agent_side.turn import OnEnded, TurnEnd
 from agent_side.uplink import Uplink
 from agent_side.visitors import Visitors
@@ -106,6 +107,10 @@ class Connector:
         self.sandbox = command.sandbox.state
         self.rules = Rules(self._folder.path)
         self.visitors = Visitors()
+        named = settings.trusted
+        self._trust = Trust(
+            settings.state_dir, (settings.cwd, *settings.roots) if named is None else named
+        )
         self.pairings = Pairings(self._devices, self._tell_relay)
         self._relay = relay
         self.way_back = WayBack(
@@ -239,12 +244,13 @@ class Connector:
     async def new_session(
         self, cwd: Path, origin: Origin, *, mcp_servers: Sequence[Payload] = ()
     ) -> Opened:
-        """Open a session; raises AgentUnavailable, AuthRequired or AgentError.
+        """Open a session; raises UntrustedWorkspace, AgentUnavailable, AuthRequired or AgentError.
 
         No entry of it reaches a door before the caller had a chance to answer: what the caller
         does right after this returns, without awaiting, comes first.
         """
         logger.debug("%s opens a session in %s", origin.subject, cwd)
+        self._trust.check(cwd, adds=self._settings.trust_opened)
         return await self._host.new_session(cwd, mcp_servers)
 
     async def load_session(self, session_id: str, origin: Origin) -> Opened:

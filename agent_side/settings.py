@@ -12,7 +12,9 @@ from agent_side.limits import PRESETS, RISKS, SANDBOXES
 from agent_side.redaction import Redaction
 from agent_side.unanswered import Unanswered, parse
 
-NAME = re.compile(r"(?!(\.{1,2}|devices\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII)
+NAME = re.compile(
+    r"(?!(\.{1,2}|(devices|trusted)\.(json|lock|new))$)[A-Za-z0-9_.-]{1,64}", re.ASCII
+)
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+", re.ASCII)  # RFC 6750
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 SNAPSHOT_MB = 2048  # of a machine's disk, for snapshots of turns
@@ -40,6 +42,8 @@ class ConnectorSettings:
     cwd: Path  # where sessions open when nobody says otherwise
     state_dir: Path  # one folder in it per name
     roots: tuple[Path, ...] = ()  # folders for remote sessions; empty: cwd alone
+    trusted: tuple[Path, ...] | None = None  # for local sessions; None: cwd and roots
+    trust_opened: bool = False  # trust a folder when an editor opens a session in it
     allow_modes: frozenset[str] = frozenset()  # further session modes that remote clients may set
     allow_options: frozenset[str] = frozenset()  # further config options that they may set
     signed: str = "auto"  # whether what comes from afar must be signed: auto, required, off

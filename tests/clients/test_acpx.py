@@ -7,7 +7,7 @@ import sys
 import pytest
 from clients.acpx import DENIED, check_conversation, run_acpx
 
-DOOR = (sys.executable, "-m", "agent_side.cli", "connect", "--stdio", "--agent", "demo")
+DOOR = (sys.executable, "-m", "agent_side.cli", "connect", "--stdio", "--trust", "--agent", "demo")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from acp import spawn_agent_process, text_block
 from clients.python_sdk import SdkEditor
 
-DOOR = ("-m", "agent_side.cli", "connect", "--stdio", "--agent", "demo", "--name", "sdk")
+DOOR = ("-m", "agent_side.cli", "connect", "--stdio", "--trust", "--agent", "demo", "--name", "sdk")
 
 
 @pytest.fixture

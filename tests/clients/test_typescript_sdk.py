@@ -5,7 +5,7 @@ import sys
 import pytest
 from clients.typescript_sdk import SdkClient
 
-DOOR = (sys.executable, "-m", "agent_side.cli", "connect", "--stdio", "--agent", "demo")
+DOOR = (sys.executable, "-m", "agent_side.cli", "connect", "--stdio", "--trust", "--agent", "demo")
 
 
 @pytest.fixture
