@@ -17,6 +17,7 @@ from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.uplink import Stored
 
 BEHIND_SECONDS = 0.1  # for an acknowledgement; a relay beside us takes a few milliseconds
+BEHIND_BYTES = 64 << 10  # on their way; a slow line needs seconds for them, however fast they came
 RESEND_PAUSE_SECONDS = 1.0  # between two resends from the same place; one refusal may come often
 
 
@@ -55,7 +56,7 @@ class Outbox:
 
     def is_behind(self, round_trip_ms: int | None) -> bool:
         """Whether the line is slower than what comes: full, or answering much later than it can."""
-        if self.unsent() or not self.window_is_open:
+        if self.unsent() or not self.window_is_open or self.flying_bytes > BEHIND_BYTES:
             return True
         usual = max(BEHIND_SECONDS, 3 * (round_trip_ms or 0) / 1000)
         return bool(self._sent_at) and self._clock() - self._sent_at[0] > usual

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from agent_side.journal import SessionJournal
-from agent_side.outbox import RESEND_PAUSE_SECONDS, Outbox, too_big
+from agent_side.outbox import BEHIND_BYTES, RESEND_PAUSE_SECONDS, Outbox, too_big
 from bridge.protocol import entry, uplink
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.uplink import Arrivals, Stored
@@ -249,4 +249,16 @@ def test_the_line_is_behind_when_it_is_full_or_answers_later_than_it_can(log):
     assert box.is_behind(10)
     box.connect([], {"windowEntries": 1})
     sent(box)
+    assert box.is_behind(10)
+
+
+def test_the_line_is_behind_with_more_on_its_way_than_a_slow_one_carries_in_seconds(log):
+    box = Outbox(lambda: 0.0)
+    box.add("one", log)
+    box.connect([])
+    while box.flying_bytes <= BEHIND_BYTES:
+        assert not box.is_behind(10)
+        append(log, "one")
+        box.put("one")
+        sent(box)
     assert box.is_behind(10)

@@ -21,6 +21,7 @@ from bridge.protocol.entry import Origin
 from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import AgentCard, DeviceCard, MailDone, SessionCard
 from bridge.redis import Store, script
+from bridge.rules import Rules, made
 from bridge.tokens import Tokens
 
 SCRIPTS = sorted(path.stem for path in Path(redis_module.__file__).parent.glob("scripts/*.lua"))
@@ -170,6 +171,7 @@ async def use_everything(writer) -> None:
     await writer.append(writer.question(1), writer.update(2))
     await writer.sessions.put_card(writer.claim, SessionCard("s1", "a1", 1))
     await writer.agents.put_card(writer.claim, AgentCard("a1", "other"))
+    await writer.round_trips.escalate("acme", "rt-1", "r-1")
     await writer.decide()
     n = await writer.send()
     await writer.mailbox.acknowledge(writer.claim, n)
@@ -201,6 +203,8 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         await devices.paired("acme", DeviceCard("dev-1", "", "pixel", "alice"), "login-1")
         await writer.inbox.follow("acme", keys.log("acme", "s1"), "0-0", print).ready()
         await ChangeFeed(store, writer.inbox).tell("acme", Change("login", "alice"))
+        rules = Rules(store, writer.inbox)
+        await rules.add("acme", made({"action": "deny"}, Origin("alice"), now=1))
         await writer.agents.lose("acme", "a1", writer.inbox.node)
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py
@@ -241,8 +245,8 @@ async def test_whichever_reply_is_lost_the_outcome_is_the_same(on_lossy_way, pro
     assert record.decision.decision_id == "d-1"
     assert len(await writer.texts()) == 3
     assert await store.commands.zcard(keys.mailed("acme", "a1")) == 2
-    assert await store.commands.xlen(keys.audit("acme")) == 2
-    assert await store.commands.xlen(keys.changes("acme")) - before == 8
+    assert await store.commands.xlen(keys.audit("acme")) == 3
+    assert await store.commands.xlen(keys.changes("acme")) - before == 9
 
 
 # Bounds.
