@@ -115,9 +115,9 @@ def _sentinel_pool(address: Address, bounds: Bounds, name: str) -> SentinelPool:
         "ssl": address.is_tls,
         **address.sentinel_options,
     }
-    return SentinelPool(  # type: ignore[no-untyped-call]
+    return SentinelPool(
         address.service,
-        Sentinel(address.nodes, sentinel_kwargs=asking),  # type: ignore[no-untyped-call]
+        Sentinel(address.nodes, sentinel_kwargs=asking),
         ssl=address.is_tls,
         **bounds.of_pool(),
         **bounds.of_connection(address, name),

@@ -95,7 +95,7 @@ class LineClient(Redis):
     async def _connect(self) -> Line:
         async with self._connecting:
             if self._line is None or not self._line.is_open:
-                connection = self.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+                connection = self.connection_pool.make_connection()
                 try:
                     await connection.connect()
                 except BaseException:
