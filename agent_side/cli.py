@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_side import undo_line
+from agent_side.agent_options import add_agent, add_pass_env, command_words
 from agent_side.command_line import (
     WRONG_USE,
     Parser,
@@ -19,7 +20,6 @@ from agent_side.command_line import (
     add_token,
     folder_of,
     no_command,
-    no_odd_command,
     port_of,
     split,
 )
@@ -100,7 +100,7 @@ def _add_up(commands: Any) -> None:
         usage="chimera-bridge up [options] [-- COMMAND…]",
     )
     up.set_defaults(run=_up)
-    up.add_argument("--agent", metavar="NAME", help="an agent of the catalogue (see doctor)")
+    add_agent(up)
     up.add_argument("--lan", action="store_true", help="serve the local network, over TLS")
     up.add_argument("--port", type=port_of, default=8787, help="the relay's port (default: 8787)")
     up.add_argument("--cwd", type=folder_of, metavar="DIR", help="the folder the agent works in")
@@ -116,7 +116,7 @@ def _add_connect(commands: Any) -> None:
     )
     connect.set_defaults(run=_connect)
     connect.add_argument("--relay", metavar="URL", help="the relay, such as wss://relay.example")
-    connect.add_argument("--agent", metavar="NAME", help="an agent of the catalogue (see doctor)")
+    add_agent(connect)
     connect.add_argument("--stdio", action="store_true", help="serve an editor on stdin and stdout")
     _add_connector(connect)
 
@@ -131,6 +131,7 @@ def _add_ferret(commands: Any) -> None:
     )
     serve.set_defaults(run=_connect, agent="ferret", stdio=True)
     serve.add_argument("--bridge", dest="relay", metavar="URL", help="the relay to attach to")
+    add_pass_env(serve)
     _add_connector(serve)
 
 
@@ -156,10 +157,12 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
 
 
 def _redaction(chosen: argparse.Namespace) -> Redaction:
+    from agent_side.agents.environment import secret_values
     from agent_side.redaction import BadPattern, Redaction
 
+    own = secret_values(os.environ)
     try:
-        return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern)
+        return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern, values=own)
     except BadPattern as error:
         raise WrongUse(f"--redact-pattern: {error}") from None
 
@@ -227,10 +230,10 @@ def _add_print_config(commands: Any) -> None:
 def _up(chosen: argparse.Namespace) -> int:
     from agent_side.up import Up
 
-    no_odd_command(chosen)
     up = Up(
         agent=chosen.agent,
-        command=chosen.command,
+        command=command_words(chosen),
+        passed=chosen.pass_env,
         lan=chosen.lan,
         port=chosen.port,
         cwd=chosen.cwd,
@@ -246,22 +249,23 @@ def _connect(chosen: argparse.Namespace) -> int:
         raise WrongUse(
             "connect needs --relay URL, --stdio to serve an editor alone, or --http for programs"
         )
-    no_odd_command(chosen)
+    argv = command_words(chosen)
     from agent_side.agents.catalog import (
         AgentNotInstalled,
         AgentUnknown,
         command_for,
         default_agent,
     )
+    from agent_side.agents.launcher import CommandRefused
     from agent_side.connect import Doors, connector_state, run_connector, sandboxed, say_warnings
     from agent_side.settings import ConnectorSettings, SettingsError
 
     cwd = chosen.cwd or Path.cwd()
     try:
         relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
-        if not chosen.agent and not chosen.command and default_agent(os.environ) == DEMO:
+        if not chosen.agent and not argv and default_agent(os.environ) == DEMO:
             return _end(NO_AGENT, "no agent is installed here; `chimera-bridge doctor` says how to")
-        command = command_for(chosen.agent, chosen.command, cwd, os.environ)
+        command = command_for(chosen.agent, argv, cwd, os.environ, chosen.pass_env)
         settings = ConnectorSettings(
             name=chosen.name or _name_of(command),
             cwd=cwd,
@@ -273,7 +277,7 @@ def _connect(chosen: argparse.Namespace) -> int:
             redaction=_redaction(chosen),
             **limits_of(chosen),
         )
-    except (AgentUnknown, SettingsError) as error:
+    except (AgentUnknown, CommandRefused, SettingsError) as error:
         raise WrongUse(str(error)) from None
     except AgentNotInstalled as error:
         return _end(NO_AGENT, str(error))

@@ -93,10 +93,15 @@ class BadPattern(ValueError):
 class Redaction:
     """What counts as a secret on this machine."""
 
-    def __init__(self, *, on: bool = True, patterns: Iterable[str] = ()) -> None:
-        """Know the usual kinds, and what further patterns match; raises BadPattern."""
+    def __init__(
+        self, *, on: bool = True, patterns: Iterable[str] = (), values: Iterable[str] = ()
+    ) -> None:
+        """Know the usual kinds, further patterns and this machine's own; raises BadPattern."""
         self.on = on
         self._more = tuple(map(_compiled, patterns)) if on else ()
+        self._own = tuple(sorted(values, key=len, reverse=True)) if on else ()
+        marks = [re.escape(jsonrpc.encode(value)[1:-1]) for value in self._own]
+        self._holds_own = re.compile(b"|".join(marks)).search if marks else _never
 
     def clean(self, value: Any) -> Any:
         """Give a value that goes into JSON without its secrets, itself when it has none."""
@@ -115,7 +120,7 @@ class Redaction:
 
     def text(self, raw: bytes) -> bytes:
         """Give JSON without the secrets in its strings; the same object when it has none."""
-        if not self.on or not (self._more or _is_marked(raw)):
+        if not self.on or not self._may_hold(raw):
             return raw
         cleaned = _STRING.sub(self._string, raw)
         return raw if cleaned == raw else cleaned
@@ -126,22 +131,29 @@ class Redaction:
 
     def kinds(self, raw: bytes) -> list[str]:
         """Name the kinds of secret in the strings of JSON."""
-        if not self.on or not (self._more or _is_marked(raw)):
+        if not self.on or not self._may_hold(raw):
             return []
         found: set[str] = set()
         for token in _STRING.finditer(raw):
             words = _decode_string(token[0])
             found.update(name for name, finder in _finders(words) if finder.search(words))
             found.update("value" for more in self._more if more.search(words))
+            found.update("value" for own in self._own if own in words)
         return sorted(found)
 
     def is_open(self, words: str) -> bool:
         """Whether a text's end may be the beginning of a secret that goes on in the next piece."""
-        return self.on and _OPEN.search(words[-OPEN_LENGTH:]) is not None
+        if not self.on:
+            return False
+        end = words[-OPEN_LENGTH:]
+        return any(_ends_within(end, own) for own in self._own) or _OPEN.search(end) is not None
+
+    def _may_hold(self, raw: bytes) -> bool:
+        return bool(self._more) or (_is_marked(raw) or self._holds_own(raw)) is not None
 
     def _string(self, match: re.Match[bytes]) -> bytes:
         token = match[0]
-        if not (self._more or _is_marked(token) or b"\\u" in token):
+        if not (self._may_hold(token) or b"\\u" in token):
             return token
         try:
             words = _decode_string(token)
@@ -151,6 +163,8 @@ class Redaction:
         return token if cut == words else jsonrpc.encode(cut)
 
     def _cut(self, words: str) -> str:
+        for own in self._own:
+            words = words.replace(own, "[secret]")
         for name, finder in _finders(words):
             words = finder.sub(partial(_placeholder, name), words)
         for more in self._more:
@@ -166,6 +180,20 @@ def _finders(words: str) -> Iterator[tuple[str, re.Pattern[str]]]:
 
 def _placeholder(name: str, match: re.Match[str]) -> str:
     return f"{match.groupdict().get('kept', '')}[secret: {name}]"
+
+
+def _never(_raw: bytes) -> None:
+    """Find nothing: this machine has no secret that is known."""
+
+
+def _ends_within(words: str, own: str) -> bool:
+    """Whether a text ends in two characters or more of a secret's beginning."""
+    at = words.find(own[:2], max(0, len(words) - len(own)))
+    while at >= 0:
+        if len(words) - at < len(own) and own.startswith(words[at:]):
+            return True
+        at = words.find(own[:2], at + 1)
+    return False
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from agent_side import lan
 from agent_side.agents.catalog import AgentNotInstalled, AgentUnknown, command_for, default_agent
+from agent_side.agents.launcher import CommandRefused
 from agent_side.agents.process import AgentCommand
 from agent_side.connect import (
     connector_state,
@@ -66,6 +67,7 @@ class Up:
 
     agent: str | None = None
     command: Sequence[str] = ()
+    passed: Sequence[str] = ()  # secrets of the environment that the agent may see
     lan: bool = False
     port: int = 8787
     cwd: Path | None = None
@@ -82,7 +84,7 @@ class Up:
                 return await _show_first(home)
             try:
                 return await self._serve(home)
-            except (AgentUnknown, AgentNotInstalled, SettingsError) as error:
+            except (AgentUnknown, AgentNotInstalled, CommandRefused, SettingsError) as error:
                 code = AGENT_DOES_NOT_START if isinstance(error, AgentNotInstalled) else WRONG_USE
                 return ExitReason(code, str(error))
             except (RelayDown, lan.NoNetwork, OSError) as error:
@@ -143,7 +145,7 @@ class Up:
         name = self.agent or (None if self.command else default_agent(os.environ))
         demo = name == DEMO and not self.command
         cwd = self.cwd or (_demo_folder(home) if demo else Path.cwd())
-        return command_for(name, self.command, cwd, os.environ)
+        return command_for(name, self.command, cwd, os.environ, self.passed)
 
     def _place(self, home: Path) -> _Place:
         if not self.lan:

@@ -1,8 +1,8 @@
 """The agents we know: how each is found, what it may see, and how it is made to ask.
 
 An agent runs with the connector's environment but without its secrets: of the variables whose names
-end like a secret's, only those the agent is known to need are passed on, and the bridge's own
-tokens never are. The owner may name more in CHIMERA_BRIDGE_PASS_ENV.
+are like a secret's, only those the agent is known to need are passed on, and the bridge's own
+tokens never are. The owner may name more (``--pass-env``, CHIMERA_BRIDGE_PASS_ENV).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_side.agents.environment import child_environment
+from agent_side.agents.launcher import refuse_cmd_syntax
 from agent_side.agents.process import AgentCommand
 
-SECRET_ENDINGS = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
-NEVER_PASSED = frozenset({"FERRET_BRIDGE_TOKEN", "CHIMERA_BRIDGE_TOKEN"})
 FERRET_PYTHON = "CHIMERA_BRIDGE_FERRET_PYTHON"  # a Python that has ferret's engine
-PASSED_ON = "CHIMERA_BRIDGE_PASS_ENV"  # secrets that the owner passes on, "NAME,NAME"
 
 _OPENCODE_ASKS = '{"bash":"ask","edit":"ask","webfetch":"ask"}'
 
@@ -48,6 +47,7 @@ class CatalogAgent:
     commands: tuple[tuple[str, ...], ...]  # command lines; the first whose program is found is run
     install: str  # the line that installs it
     login_hint: str
+    needs: str = ""  # besides its program, in words
     ask_mode: str | None = None
     secrets: frozenset[str] = frozenset()  # secret variables it is known to need
     state: tuple[str, ...] = ()  # its own files and folders, written also in a sandbox
@@ -65,16 +65,21 @@ class CatalogAgent:
         cwd: Path,
         environ: Mapping[str, str],
         argv: Sequence[str] | None = None,
+        passed: Collection[str] = (),
     ) -> AgentCommand:
-        """Give what to start, by ``argv`` or as found here; raises AgentNotInstalled."""
+        """Give what to start, by ``argv`` or as found here.
+
+        ``passed``: secrets that its owner lets it see. Raises AgentNotInstalled, CommandRefused.
+        """
         argv = argv or self.locate(environ)
         if argv is None:
-            raise AgentNotInstalled(self.title, f"install it with: {self.install}")
+            raise AgentNotInstalled(self.title, f"install it: {self.install}")
+        refuse_cmd_syntax(argv)
         return AgentCommand(
             name=self.name,
             title=self.title,
             argv=tuple(argv),
-            env={**self.settings, **child_environment(environ, self.secrets)},
+            env={**self.settings, **child_environment(environ, self.secrets, passed)},
             cwd=cwd,
             ask_mode=self.ask_mode,
             login_hint=self.login_hint,
@@ -96,8 +101,10 @@ class OwnAgent(CatalogAgent):
 
 # -P: nothing in the folder where an agent works is imported.
 _PYTHON = (sys.executable, "-P")
+_ANTHROPIC = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
 _PROVIDERS = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"})
-_GOOGLE = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY"})
+_GOOGLE = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"})
+_GITHUB = frozenset({"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"})
 _BEDROCK = frozenset({"AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"})
 
 AGENTS: dict[str, CatalogAgent] = {
@@ -109,18 +116,19 @@ AGENTS: dict[str, CatalogAgent] = {
             commands=(("claude-agent-acp",), ("claude-code-acp",)),
             install="npm install -g @agentclientprotocol/claude-agent-acp",
             login_hint="claude /login",
+            needs="Node.js 22 or later",
             ask_mode="default",  # it starts in "auto", where a model decides
-            secrets=frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-            | {"CLAUDE_CODE_OAUTH_TOKEN"}
-            | _BEDROCK,
+            secrets=_ANTHROPIC | {"CLAUDE_CODE_OAUTH_TOKEN"} | _BEDROCK,
             state=("~/.claude", "~/.claude.json"),
         ),
         CatalogAgent(
             name="codex",
             title="Codex",
+            # Both adapters have the first name; the older one's package has the second as well.
             commands=(("codex-acp",), ("codex-acp-linux-x64",)),
-            install="npm install -g @zed-industries/codex-acp",
+            install="npm install -g @agentclientprotocol/codex-acp",
             login_hint="codex login",
+            needs="an account, or OPENAI_API_KEY",
             ask_mode="read-only",
             secrets=frozenset({"OPENAI_API_KEY", "CODEX_API_KEY"}),
             state=("~/.codex",),
@@ -131,6 +139,7 @@ AGENTS: dict[str, CatalogAgent] = {
             commands=(("gemini", "--acp"),),
             install="npm install -g @google/gemini-cli",
             login_hint="gemini",
+            needs="Node.js 20 or later",
             ask_mode="default",
             secrets=_GOOGLE,
             state=("~/.gemini",),
@@ -145,11 +154,55 @@ AGENTS: dict[str, CatalogAgent] = {
             state=("~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
             settings={"OPENCODE_PERMISSION": _OPENCODE_ASKS},  # it has no mode that asks
         ),
+        CatalogAgent(
+            name="qwen",
+            title="Qwen Code",
+            commands=(("qwen", "--acp"),),
+            install="npm install -g @qwen-code/qwen-code",
+            login_hint="qwen auth",
+            needs="Node.js 22 or later, and OPENAI_API_KEY or a login",
+            ask_mode="default",  # it starts in "auto", where a model decides
+            secrets=_PROVIDERS | _GOOGLE | {"DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"},
+            state=("~/.qwen",),
+        ),
+        CatalogAgent(
+            name="copilot",
+            title="GitHub Copilot",
+            commands=(("copilot", "--acp", "--stdio"),),
+            install="npm install -g @github/copilot",
+            login_hint="copilot login",
+            needs="Node.js 22 or later, and a GitHub account with Copilot",
+            secrets=_GITHUB,
+            state=("~/.copilot",),
+        ),
+        CatalogAgent(
+            name="hermes",
+            title="Hermes",
+            commands=(("hermes-acp",), ("hermes", "acp")),
+            install="pip install 'hermes-agent[acp]'",
+            login_hint="hermes acp --setup",
+            needs="Python 3.11 or later, and a provider's key",
+            ask_mode="default",
+            secrets=_PROVIDERS | _GOOGLE | {"NOUS_API_KEY"},
+            state=("~/.hermes",),
+        ),
+        CatalogAgent(
+            name="goose",
+            title="goose",
+            commands=(("goose", "acp"),),
+            install="see https://block.github.io/goose (it is no package of npm or PyPI)",
+            login_hint="goose configure",
+            needs="a provider, by `goose configure`",
+            secrets=_PROVIDERS | _GOOGLE | {"DATABRICKS_TOKEN"},
+            state=("~/.config/goose", "~/.local/share/goose", "~/.local/state/goose"),
+            settings={"GOOSE_MODE": "approve"},  # it starts in "auto", which asks nothing
+        ),
         OwnAgent(
             name="ferret",
             title="Ferret",
             commands=((*_PYTHON, "-m", "agent_side.agents.ferret"),),
             install="pip install 'chimera-bridge[ferret]'",
+            needs="ferret's engine, and a provider's key",
             state=("~/.chimera",),
             login_hint="export OPENAI_API_KEY=…",
             ask_mode="suggest",
@@ -187,16 +240,20 @@ def custom(argv: Sequence[str]) -> CatalogAgent:
 
 
 def command_for(
-    name: str | None, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]
+    name: str | None,
+    argv: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    passed: Collection[str] = (),
 ) -> AgentCommand:
     """Give what to start: the command line if there is one, else the named agent, else the default.
 
-    Raises AgentUnknown and AgentNotInstalled.
+    Raises AgentUnknown, AgentNotInstalled and CommandRefused.
     """
     if argv:
         agent = find(name) if name else custom(argv)
-        return agent.command(cwd, environ, argv=_absolute(argv, environ))
-    return find(name or default_agent(environ)).command(cwd, environ)
+        return agent.command(cwd, environ, argv=_absolute(argv, environ), passed=passed)
+    return find(name or default_agent(environ)).command(cwd, environ, passed=passed)
 
 
 def available(environ: Mapping[str, str]) -> list[str]:
@@ -208,21 +265,6 @@ def default_agent(environ: Mapping[str, str]) -> str:
     """Give the first agent whose program is installed, else the demo."""
     programs = (a for a in AGENTS.values() if not isinstance(a, OwnAgent))
     return next((agent.name for agent in programs if agent.locate(environ)), "demo")
-
-
-def child_environment(environ: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Give the environment without secrets, but for those an agent needs or the owner names."""
-    passed = {*secrets, *(name.strip() for name in environ.get(PASSED_ON, "").split(","))}
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in NEVER_PASSED and (name in passed or not looks_secret(name))
-    }
-
-
-def looks_secret(name: str) -> bool:
-    """Whether a variable of this name usually holds a secret."""
-    return name.upper().endswith(SECRET_ENDINGS)
 
 
 def _absolute(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:

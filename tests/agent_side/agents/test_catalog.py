@@ -52,16 +52,17 @@ def test_an_agent_gets_its_own_keys_and_no_other_secret(installed, tmp_path):
 
 def test_the_owner_can_pass_more_secrets_on_but_never_the_bridges_token(installed, tmp_path):
     names = "ACME_API_KEY, FERRET_BRIDGE_TOKEN"
-    environ = installed("goose", CHIMERA_BRIDGE_PASS_ENV=names, **SECRETS)
-    env = command_for(None, ["goose", "acp"], tmp_path, environ).env
-    assert {name for name in SECRETS if name in env} == {"ACME_API_KEY"}
+    environ = installed("mine", CHIMERA_BRIDGE_PASS_ENV=names, **SECRETS)
+    passed = ["DB_PASSWORD", "CHIMERA_BRIDGE_TOKEN"]
+    env = command_for(None, ["mine", "acp"], tmp_path, environ, passed).env
+    assert {name for name in SECRETS if name in env} == {"ACME_API_KEY", "DB_PASSWORD"}
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
 def test_no_agent_sees_the_bridges_token(name, tmp_path):
     environ = {**SECRETS, "PATH": ""}
     env = AGENTS[name].command(tmp_path, environ, argv=["x"]).env
-    assert not [key for key, value in env.items() if value in ("bridge", "gh", "acme", "db")]
+    assert not {"bridge", "acme", "db"} & set(env.values())
 
 
 def test_a_named_agent_is_found_on_the_path_with_the_mode_in_which_it_asks(installed, tmp_path):
@@ -79,11 +80,66 @@ def test_opencode_is_made_to_ask_by_its_environment_unless_the_owner_set_it(inst
     )
 
 
+ASKS = {
+    "claude": "default",
+    "codex": "read-only",
+    "gemini": "default",
+    "opencode": "OPENCODE_PERMISSION",
+    "qwen": "default",
+    "copilot": None,  # it has no other mode
+    "hermes": "default",
+    "goose": "GOOSE_MODE",
+    "ferret": "suggest",
+    "demo": "ask",
+}
+
+
+@pytest.mark.parametrize("name", sorted(AGENTS))
+def test_each_agent_says_how_it_is_found_installed_made_to_ask_and_what_it_needs(name):
+    agent = AGENTS[name]
+    assert agent.commands
+    assert (agent.ask_mode or next(iter(agent.settings), None)) == ASKS[name]
+    assert agent.state
+    if name != "demo":
+        assert agent.install
+        assert agent.login_hint
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "arguments"),
+    [
+        ("qwen", "qwen", ["--acp"]),
+        ("copilot", "copilot", ["--acp", "--stdio"]),
+        ("hermes-acp", "hermes", []),
+        ("hermes", "hermes", ["acp"]),
+        ("goose", "goose", ["acp"]),
+        ("codex-acp", "codex", []),
+        ("codex-acp-linux-x64", "codex", []),
+    ],
+)
+def test_an_agent_is_found_by_any_of_its_programs(installed, tmp_path, program, name, arguments):
+    argv = command_for(name, [], tmp_path, installed(program)).argv
+    assert argv == (str(tmp_path / "bin" / program), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [
+        ("claude", {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}),
+        ("gemini", {"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"}),
+    ],
+)
+def test_an_agent_declares_the_secrets_it_needs_by_name(tmp_path, name, declared):
+    plain = {"ANTHROPIC_BASE_URL": "http://here", "CLAUDE_CONFIG_DIR": "/c"}
+    environ = {**dict.fromkeys([*declared, "OTHER_API_KEY"], "s"), **plain}
+    assert set(AGENTS[name].command(tmp_path, environ, argv=["x"]).env) == declared | set(plain)
+
+
 def test_an_agent_that_is_not_installed_is_named_with_the_line_that_installs_it(tmp_path):
     with pytest.raises(AgentNotInstalled) as caught:
         command_for("gemini", [], tmp_path, {"PATH": ""})
     assert str(caught.value) == (
-        "Gemini CLI is not installed; install it with: npm install -g @google/gemini-cli"
+        "Gemini CLI is not installed; install it: npm install -g @google/gemini-cli"
     )
 
 
@@ -93,9 +149,9 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path):
 
 
 def test_a_command_of_ones_own_is_run_as_it_is(installed, tmp_path):
-    command = command_for(None, ["goose", "acp"], tmp_path, installed("goose"))
-    assert command.argv == (str(tmp_path / "bin/goose"), "acp")
-    assert (command.name, command.title, command.ask_mode) == ("goose", "goose", None)
+    command = command_for(None, ["mine", "acp"], tmp_path, installed("mine"))
+    assert command.argv == (str(tmp_path / "bin/mine"), "acp")
+    assert (command.name, command.title, command.ask_mode) == ("mine", "mine", None)
 
 
 def test_a_command_whose_program_is_known_is_made_to_ask(installed, tmp_path):
