@@ -27,6 +27,7 @@ from agent_side.orders import Orders
 from agent_side.outbox import Outbox
 from agent_side.pairing import Pairings, Place
 from agent_side.policy import Policy
+from agent_side.proof_key import ProofKey
 from agent_side.recovery import Recovery
 from agent_side.round_trips import Question
 from agent_side.rules import Rules
@@ -137,7 +138,9 @@ class Connector:
         )
         self._envoy = Envoy(self._affairs(settings))
         if relay is not None:
-            self._envoy.uplink = Uplink(relay, self._envoy, self._outbox, self._status)
+            self._envoy.uplink = Uplink(
+                relay, self._envoy, self._outbox, self._status, ProofKey(settings.state_dir)
+            )
         self._side_door = SideDoor(self._folder.path, lambda *heard: serve_side_door(self, *heard))
         self._ending: ExitReason | None = None
         self._ended = asyncio.Event()

@@ -16,6 +16,7 @@ from agent_side import faults, network
 from agent_side.faults import ExitReason, Fault
 from agent_side.link import HelloRefused, Link, Party
 from agent_side.outbox import Outbox
+from agent_side.proof_key import ProofKey
 from agent_side.settings import RelayTarget, SettingsError
 from agent_side.status import Status
 from bridge.protocol import uplink
@@ -70,8 +71,16 @@ class Backoff:
 class Uplink:
     """The way to one relay; ``run`` ends only when trying again would not help."""
 
-    def __init__(self, target: RelayTarget, party: Party, outbox: Outbox, status: Status) -> None:
-        """Keep where to go and for whom."""
+    def __init__(
+        self,
+        target: RelayTarget,
+        party: Party,
+        outbox: Outbox,
+        status: Status,
+        key: ProofKey | None = None,
+    ) -> None:
+        """Keep where to go, for whom, and the machine's key that each attempt is signed with."""
+        self._key = key
         self._target = target
         self._party = party
         self._outbox = outbox
@@ -157,7 +166,7 @@ class Uplink:
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
             "subprotocols": [uplink.SUBPROTOCOL],
-            "additional_headers": {"Authorization": f"Bearer {self._token}"},
+            "additional_headers": self._headers(),
             "compression": None,
             "max_size": uplink.FRAME_LIMIT,
             "open_timeout": OPEN_SECONDS,
@@ -169,6 +178,12 @@ class Uplink:
         if self._target.loopback:
             options["proxy"] = None
         return options
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if self._key is not None:
+            headers["DPoP"] = self._key.prove(self._target.uplink_url, self._token)
+        return headers
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context()  # honours SSL_CERT_FILE

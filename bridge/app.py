@@ -27,6 +27,7 @@ from bridge.endpoints import (
     push,
     rest,
     rules,
+    tokens,
     uplink,
 )
 from bridge.endpoints.body import sentence_of
@@ -79,7 +80,7 @@ def _add_routes(app: FastAPI) -> None:
     # dashboard of a relay that restarts comes this way at once.
     for path, attach in (("/uplink", uplink.attach), ("/acp", acp.attach), ("/acp/ws", acp.attach)):
         app.router.routes.append(WebSocketRoute(path, attach))
-    for module in (acp, login, rest, devices, rules, push, audit, events, health, docs):
+    for module in (acp, login, rest, devices, rules, push, tokens, audit, events, health, docs):
         app.include_router(module.router)
     app.include_router(page.router)  # serves every other path
 

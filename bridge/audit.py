@@ -38,6 +38,7 @@ EVENTS = (
     "sign_out",
     "device_paired",
     "device_revoked",
+    "token_revoked",
 )
 _JSON = frozenset({"answer", "by"})
 _TIMES = frozenset({"at", "askedAt", "decidedAt"})

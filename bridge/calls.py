@@ -100,8 +100,10 @@ async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Pa
 async def _token(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
     who = dashboard.identity
     fresh = dashboard.relay.tokens.verify(str(params.get("token", "")), "person", door=who.door)
+    await dashboard.relay.token_register.check(fresh)
     if (fresh.tenant, fresh.subject) != (who.tenant, who.subject):
         raise NotAllowed("the new token is of another subject")
+    dashboard.relay.token_register.note(fresh)
     dashboard.renew(fresh)
     return {"expiresAt": fresh.expires_at and entry.timestamp(fresh.expires_at)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_plus
@@ -42,6 +42,8 @@ class Identity:
     device: str = ""
     door: str = ""  # page, acp, rest, uplink
     expires_at: int | None = None  # Unix milliseconds
+    made_at: int | None = None  # Unix milliseconds
+    key: str = ""  # the thumbprint of the key that it proved to have
 
     @property
     def origin(self) -> Origin:
@@ -102,7 +104,7 @@ async def identify(
     subprotocol = _subprotocol(connection, kind)
     token = _bearer(connection)
     if token is not None:
-        return relay.tokens.verify(token, kind, door=_door(connection, kind)), subprotocol
+        return await _by_token(relay, connection, token, kind), subprotocol
     if kind == "person":
         found = await _by_ticket(relay, connection) or await _by_cookie(relay, connection)
         if found is not None:
@@ -132,6 +134,14 @@ def refuse_token_in_url(connection: HTTPConnection) -> None:
 def address_of(connection: HTTPConnection) -> str:
     """Give the address a request came from; a trusted proxy's word counts."""
     return connection.client.host if connection.client else ""
+
+
+def proof_of(connection: HTTPConnection) -> str | None:
+    """Give the DPoP proof that came with a request; raises InvalidRequest when there are more."""
+    proofs = connection.headers.getlist("dpop")
+    if len(proofs) > 1:
+        raise InvalidRequest("more than one DPoP proof was sent: send one")
+    return proofs[0] if proofs else None
 
 
 def cookie_of(connection: HTTPConnection) -> str | None:
@@ -187,6 +197,17 @@ def _door(connection: HTTPConnection, kind: Kind) -> str:
     if kind == "agent":
         return "uplink"
     return "acp" if connection.scope["type"] == "websocket" else "rest"
+
+
+async def _by_token(relay: Relay, connection: HTTPConnection, token: str, kind: Kind) -> Identity:
+    found = relay.tokens.verify(token, kind, door=_door(connection, kind))
+    await relay.token_register.check(found)
+    if kind == "agent":
+        urls = relay.origins.addresses_of(connection)
+        key = await relay.proofs.check(found, token, proof_of(connection), urls)
+        found = replace(found, key=key)
+    relay.token_register.note(found)
+    return found
 
 
 async def _by_ticket(relay: Relay, connection: HTTPConnection) -> Identity | None:

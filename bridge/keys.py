@@ -36,6 +36,11 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:{t}:fence``                     written before replicas are waited for; a minute
 ``b:probe:<n>``                     written by the check of each master; a minute
 ``b:link|cookie|ticket:<sha256>``   signing in; each as long as what it stands for
+``b:proof:<sha256>``                string: a proof that was used; 4 minutes
+``b:{t}:bound:<token>``             string: the key a token is bound to; as long as the token
+``b:{t}:tokens``                    hash of tokens in use; 400 days, its fields go away
+``b:revoked``                       zset of revoked tokens by their end; pinned, pruned when read
+``b:revocations``                   string: counts the changes of b:revoked; pinned
 ==================================  ============================================================
 
 Session life: the log's age limit, counted from the last write or, while its agent is claimed, from
@@ -56,19 +61,21 @@ _TENANT = re.compile(r"[a-z0-9-]{1,63}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _KEY = re.compile(
     r"b:\{[a-z0-9-]{1,63}\}:(?P<kind>open|closed|sessions|agents|changes|audit|seals|fence"
-    r"|devices|guesses|push)"
+    r"|devices|guesses|push|tokens)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
     r"|told"
-    r"|device|pairing|buzzed)"
+    r"|device|pairing|buzzed|bound)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
-    r"|b:(?P<secret>link|cookie|ticket):[0-9a-f]{64}"
+    r"|b:(?P<secret>link|cookie|ticket|proof):[0-9a-f]{64}"
+    r"|b:(?P<global>revoked|revocations)"
     r"|b:(?P<probe>probe):[0-9]{1,5}",
     re.ASCII,
 )
 PINNABLE = frozenset(
     {"log", "meta", "chunks", "asked", "rt", "open", "sessions", "agents", "devices", "push"}
+    | {"revoked", "revocations"}
 )  # the kinds that may be without an end, for the reason in the table above
 
 
@@ -238,6 +245,27 @@ def buzzed(tenant: str, what: str) -> str:
 def rules(tenant: str) -> str:
     """Name the hash of a tenant's rules and their version."""
     return f"b:{{{check_tenant(tenant)}}}:rules"
+
+
+# Tokens.
+
+REVOKED = "b:revoked"
+REVOCATIONS = "b:revocations"
+
+
+def tokens(tenant: str) -> str:
+    """Name the hash of a tenant's tokens in use."""
+    return f"b:{{{check_tenant(tenant)}}}:tokens"
+
+
+def bound(tenant: str, token_id: str) -> str:
+    """Name the thumbprint of the key that a token is bound to."""
+    return _named(tenant, "bound", token_id, "token id")
+
+
+def proof(digest: str) -> str:
+    """Name the memory of a proof that was used."""
+    return _secret("proof", digest)
 
 
 # Wake-ups.

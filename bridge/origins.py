@@ -15,6 +15,7 @@ class Origins:
     def __init__(self, settings: Settings) -> None:
         """Take the public address and the further origins of the settings."""
         public = [origin_of(settings.public_url)] if settings.public_url else []
+        self._public = frozenset(public)
         self._allowed = frozenset([*public, *settings.allowed_origins])
 
     def accepts(self, connection: HTTPConnection) -> bool:
@@ -23,6 +24,20 @@ class Origins:
         if len(found) != 1:
             return False
         return found[0] in self._allowed or found[0] == loopback_origin(connection)
+
+    def addresses_of(self, connection: HTTPConnection) -> frozenset[str]:
+        """Give the addresses that a request may have been meant for, without its query.
+
+        Where the operator named no public address, the name by which we were called is believed,
+        and a proxy that we know nothing of may have taken the encryption off.
+        """
+        own, origins = loopback_origin(connection), self._allowed
+        if own is not None:
+            origins |= {origin_of(own)}
+        hosts = connection.headers.getlist("host")
+        if not self._public and len(hosts) == 1 and host_of(f"//{hosts[0]}"):
+            origins |= {origin_of(f"{scheme}://{hosts[0].lower()}") for scheme in ("http", "https")}
+        return frozenset(f"{one}{connection.scope['path']}" for one in origins)
 
 
 def loopback_origin(connection: HTTPConnection) -> str | None:

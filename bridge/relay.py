@@ -35,6 +35,7 @@ from bridge.notifier import Notifier
 from bridge.origins import Origins
 from bridge.pairing import Pairings
 from bridge.presence import Presence
+from bridge.proofs import Proofs
 from bridge.protocol.errors import StoreUnavailable
 from bridge.redis import Store
 from bridge.round_trips import RoundTrips
@@ -44,6 +45,7 @@ from bridge.settings import Settings
 from bridge.signatures import Signatures
 from bridge.subscriptions import Subscriptions
 from bridge.tasks import Tasks
+from bridge.token_register import TokenRegister
 from bridge.tokens import Tokens
 from bridge.uplinks import Uplinks
 from bridge.warden import Warden
@@ -88,6 +90,8 @@ class Relay:
     dashboards: Dashboards
     bulletin: Bulletin
     tokens: Tokens
+    token_register: TokenRegister
+    proofs: Proofs
     logins: Logins
     identities: Identities
     devices: Devices
@@ -124,6 +128,7 @@ async def open_relay(settings: Settings) -> AsyncIterator[Relay]:
             relay.tasks.start("inbox", relay.inbox.run())
             relay.tasks.start("log", relay.log.run())
             relay.tasks.start("uplinks", relay.uplinks.run())
+            relay.tasks.start("revoked tokens", relay.token_register.run())
             relay.tasks.start("nodes", relay.nodes.run())
             relay.tasks.start("bulletin", relay.bulletin.run())
             relay.tasks.start("audit", relay.audit.run())
@@ -207,6 +212,8 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
             health=health,
         ),
         tokens=tokens,
+        token_register=TokenRegister(store, identities.closed),
+        proofs=Proofs(store),
         logins=logins,
         identities=identities,
         devices=devices,

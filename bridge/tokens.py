@@ -110,6 +110,7 @@ class Tokens:
             device=claims.sub if kind == "agent" else "",
             door=door,
             expires_at=claims.exp * 1000,
+            made_at=claims.iat * 1000,
         )
 
     def sign(self, text: bytes) -> tuple[str, bytes]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -297,18 +298,21 @@ class Uplink:
             for claim in self._claims.values():
                 await relay.mailbox.done(claim, done)
         elif method == uplink.TOKEN and isinstance(message, jsonrpc.Request):
-            self._socket.send(jsonrpc.result(message.id, self._renew_token(params)))
+            self._socket.send(jsonrpc.result(message.id, await self._renew_token(params)))
         elif isinstance(message, jsonrpc.Request):
             raise MethodNotFound(f"unknown method {method!r:.80}")
 
-    def _renew_token(self, params: msgspec.Raw) -> dict[str, Any]:
+    async def _renew_token(self, params: msgspec.Raw) -> dict[str, Any]:
         token = str(jsonrpc.payload(params).get("token", ""))
         fresh = self._relay.tokens.verify(token, "agent", door=self.identity.door)
         if (fresh.tenant, fresh.subject) != (self.identity.tenant, self.identity.subject):
             raise NotAllowed("the new token is of another subject")
+        await self._relay.token_register.check(fresh)
+        await self._relay.proofs.join(fresh, self.identity.key)
         self._stop_watching()
         self._stop_watching = self._relay.identities.watch(fresh.token_id, self.revoke)
-        self.identity = fresh
+        self.identity = replace(fresh, key=self.identity.key)
+        self._relay.token_register.note(self.identity)
         return {"expiresAt": fresh.expires_at and entry.timestamp(fresh.expires_at)}
 
     def _claim(self, agent: str) -> Claim:

@@ -433,3 +433,23 @@ class PushAttempts(Shape):
     """A test's attempts."""
 
     attempts: list[PushTried]
+
+
+class TokenInUse(Shape):
+    """A token that was used."""
+
+    id: str
+    kind: Literal["person", "agent"]
+    subject: str
+    role: str
+    made_at: str
+    expires_at: str
+    last_used: str = Field(description="to within a minute")
+    bound: bool = Field(description="to a key of the machine that uses it")
+    revoked_at: str | None = None
+
+
+class TokensInUse(Shape):
+    """Tokens in use, the last used first."""
+
+    tokens: list[TokenInUse]

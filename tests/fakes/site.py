@@ -146,16 +146,20 @@ class Site:
         role: str = "operator",
         tenant: str = "default",
         ttl: str = "1h",
+        holder: str = "",
     ) -> str:
-        """Give a token from the relay's command line, the same one for the same words."""
+        """Give a token from the relay's command line, the same one for the same words.
+
+        An agent's is bound to the key of who uses it first: another holder has another.
+        """
         words = ["--kind", kind, "--subject", subject, "--tenant", tenant, "--ttl", ttl]
         if kind == "person":
             words += ["--role", role]
-        if (known := self._tokens.get(tuple(words))) is None:
+        if (known := self._tokens.get((*words, holder))) is None:
             command = [*RELAY, "token", *words]
             process = await asyncio.create_subprocess_exec(*command, env=self.env, stdout=PIPE)
             output, _ = await process.communicate()
-            known = self._tokens[tuple(words)] = output.decode().strip()
+            known = self._tokens[*words, holder] = output.decode().strip()
         return known
 
     async def dashboard(
@@ -169,7 +173,7 @@ class Site:
 
     async def uplink(self, agent: str) -> UplinkPeer:
         """Give a connector that says what the test says, to be entered."""
-        return UplinkPeer(Address(self.url, await self.token("agent", "box")), agent)
+        return UplinkPeer(Address(self.url, await self.token("agent", "box", holder="peer")), agent)
 
     def connect_command(self, name: str, agent: FakeAgent | str, relay: str = "") -> list[str]:
         """Give the command that attaches an agent: a scripted one, or one of the catalogue."""

@@ -32,11 +32,14 @@ class Ground:
     async def __aenter__(self) -> Self:
         first, second = self.relays
         await asyncio.gather(first.start_relay(), second.start_relay())
-        signing = Tokens(first.folder / "relay" / "keys")
+        self._signing = Tokens(first.folder / "relay" / "keys")
         for subject in ("alice", "bob", "carol"):
-            self.tokens[subject] = signing.issue("person", subject, TENANT, Role.OPERATOR)
-        self.tokens["box"] = signing.issue("agent", "box", TENANT, Role.OPERATOR)
+            self.tokens[subject] = self._signing.issue("person", subject, TENANT, Role.OPERATOR)
         return self
+
+    def machine_token(self) -> str:
+        """Give a token that is bound to no state folder yet."""
+        return self._signing.issue("agent", "box", TENANT, Role.OPERATOR)
 
     async def __aexit__(self, *_: object) -> None:
         await self.mend()

@@ -48,7 +48,7 @@ class Life:
     async def begin(self) -> None:
         await self.cable.__aenter__()
         turns = {f"p{n:02}": steps(n) for n in range(PROMPTS)}
-        token = self._ground.tokens["box"]
+        token = self._ground.machine_token()
         self.running = Running(
             self._folder,
             relay=self.cable,

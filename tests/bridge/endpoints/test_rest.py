@@ -282,6 +282,8 @@ async def test_every_endpoint_is_in_the_table_of_roles(served):
         ("GET", "/api/sessions/{id}/events"),
         ("GET", "/api/sessions/{id}/log/{cursor}"),
         ("DELETE", "/api/devices/{id}"),
+        ("GET", "/api/tokens"),
+        ("DELETE", "/api/tokens/{id}"),
         ("GET", "/api/push"),
         ("PUT", "/api/push/subscription"),
         ("DELETE", "/api/push/subscriptions/{id}"),
