@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,29 +19,71 @@ from bridge.command_line import (
 )
 
 if TYPE_CHECKING:
+    from bridge.protocol.acp import Role
     from bridge.settings import Settings
+    from bridge.tokens import Tokens
 
 
 def token(chosen: argparse.Namespace) -> int:
     """Print a token."""
-    if chosen.kind == "agent" and chosen.role is not None:
-        return wrong_use("--role is a person's: an agent has none")
+    if (why := _misuse(chosen)) is not None:
+        return wrong_use(why)
     settings = settings_of()
     if settings is None:
         return WRONG_USE
     from bridge.protocol.acp import Role
-    from bridge.protocol.errors import BridgeError
+    from bridge.protocol.errors import BridgeError, StoreUnavailable
     from bridge.tokens import Tokens
 
     try:
         tokens = Tokens(settings.keys_folder)
         role = Role.parse(chosen.role or "viewer")
-        print(tokens.issue(chosen.kind, chosen.subject, chosen.tenant, role, chosen.ttl))
+        print(
+            asyncio.run(_with_refresh(settings, tokens, chosen, role))
+            if chosen.refresh
+            else tokens.issue(chosen.kind, chosen.subject, chosen.tenant, role, chosen.ttl)
+        )
+    except StoreUnavailable as error:
+        return fault(str(error))
     except BridgeError as error:
         return wrong_use(str(error))
     except OSError as error:
         return fault(sentence_of(error))
     return 0
+
+
+def _misuse(chosen: argparse.Namespace) -> str | None:
+    if chosen.kind == "agent" and chosen.role is not None:
+        return "--role is a person's: an agent has none"
+    if chosen.refresh and chosen.ttl is not None:
+        return "--ttl is for a token without --refresh: those live for minutes"
+    return None
+
+
+async def _with_refresh(
+    settings: Settings, tokens: Tokens, chosen: argparse.Namespace, role: Role
+) -> str:
+    from bridge.audit import Audit
+    from bridge.families import Families
+    from bridge.redis import Store
+    from bridge.running import running_store_url
+    from bridge.token_register import TokenRegister
+
+    store = Store.open(running_store_url(settings))
+    try:
+        audit, register = Audit(store, tokens), TokenRegister(store, lambda _: None)
+        families = Families(store, tokens, register, audit)
+        grant = await families.make(chosen.kind, chosen.subject, chosen.tenant, role)
+        await audit.seal_all()
+    finally:
+        await store.aclose()
+    return json.dumps(
+        {
+            "token": grant.token,
+            "refreshToken": grant.refresh_token,
+            "expiresIn": grant.expires_in,
+        }
+    )
 
 
 def link(chosen: argparse.Namespace) -> int:

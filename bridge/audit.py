@@ -38,6 +38,10 @@ EVENTS = (
     "sign_out",
     "device_paired",
     "device_revoked",
+    "token_made",
+    "token_bound",
+    "token_refreshed",
+    "token_reused",
     "token_revoked",
 )
 _JSON = frozenset({"answer", "by"})

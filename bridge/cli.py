@@ -98,6 +98,11 @@ def _add_token(commands: Any) -> None:
         metavar="TIME",
         help="its life: 90s, 15m, 8h, 30d (default: 15m for a person, 30d for an agent)",
     )
+    token.add_argument(
+        "--refresh",
+        action="store_true",
+        help="print it as JSON, with a refresh token that gives the next one, for 90 days",
+    )
 
 
 def _add_link(commands: Any) -> None:

@@ -43,6 +43,7 @@ class Identity:
     door: str = ""  # page, acp, rest, uplink
     expires_at: int | None = None  # Unix milliseconds
     made_at: int | None = None  # Unix milliseconds
+    lasts_until: int | None = None  # so long refresh tokens give others in its place
     key: str = ""  # the thumbprint of the key that it proved to have
 
     @property

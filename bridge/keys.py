@@ -38,6 +38,7 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:link|cookie|ticket:<sha256>``   signing in; each as long as what it stands for
 ``b:proof:<sha256>``                string: a proof that was used; 4 minutes
 ``b:{t}:bound:<token>``             string: the key a token is bound to; as long as the token
+``b:{t}:family:<id>``               hash of a sign-in by refresh tokens; as long as it
 ``b:{t}:tokens``                    hash of tokens in use; 400 days, its fields go away
 ``b:revoked``                       zset of revoked tokens by their end; pinned, pruned when read
 ``b:revocations``                   string: counts the changes of b:revoked; pinned
@@ -64,7 +65,7 @@ _KEY = re.compile(
     r"|devices|guesses|push|tokens)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
     r"|told"
-    r"|device|pairing|buzzed|bound)"
+    r"|device|pairing|buzzed|bound|family)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
@@ -256,6 +257,11 @@ REVOCATIONS = "b:revocations"
 def tokens(tenant: str) -> str:
     """Name the hash of a tenant's tokens in use."""
     return f"b:{{{check_tenant(tenant)}}}:tokens"
+
+
+def family(tenant: str, token_id: str) -> str:
+    """Name the newest number of a program's refresh tokens."""
+    return _named(tenant, "family", token_id, "token id")
 
 
 def bound(tenant: str, token_id: str) -> str:

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from bridge import keys
+from bridge.audit import Audit
 from bridge.identity import Identity
 from bridge.protocol.errors import TokenInvalid
 from bridge.redis import Store
@@ -52,7 +53,7 @@ class Claims(msgspec.Struct, frozen=True):
     htu: str  # the address, without query
     iat: int
     jti: str
-    ath: str  # SHA-256 of the token, base64url
+    ath: str = ""  # SHA-256 of the token, base64url
 
 
 _read_header = msgspec.json.Decoder(_Header).decode
@@ -62,24 +63,33 @@ _read_claims = msgspec.json.Decoder(Claims).decode
 class Proofs:
     """Checks proofs, binds tokens to keys, and takes each proof once."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: Store, audit: Audit | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
         """Remember bindings and proofs in this store."""
         self._store = store
+        self._audit = audit
         self._clock = clock
 
     async def check(
-        self, identity: Identity, token: str, proof: str | None, urls: Collection[str]
+        self,
+        identity: Identity,
+        token: str | None,
+        proof: str | None,
+        urls: Collection[str],
+        method: str = "GET",
     ) -> str:
         """Let a token pass with a good proof, or an unbound one without; raises TokenInvalid.
 
-        ``urls``: the addresses that this request may have been meant for. Gives the key's
+        ``urls``: the addresses that this request may have been meant for; without a ``token`` the
+        proof need not name one. Gives the key's
         thumbprint, '' without a proof.
         """
         if proof is None:
             await self.join(identity, "")
             return ""
         claims, thumbprint = read(proof)
-        self._check_claims(claims, token, urls)
+        self._check_claims(claims, token, urls, method)
         once = keys.proof(hashlib.sha256(f"{thumbprint} {claims.jti}".encode()).hexdigest())
         async with self._store.operation():
             fresh = await self._store.commands.set(once, 1, ex=2 * AGE_SECONDS, nx=True)
@@ -91,13 +101,20 @@ class Proofs:
     async def join(self, identity: Identity, thumbprint: str) -> None:
         """Bind a token to a key unless it is bound; raises TokenInvalid when it is to another."""
         name = keys.bound(identity.tenant, identity.token_id)
-        left = (identity.expires_at or 0) // 1000 - int(self._clock()) + AGE_SECONDS
+        left = (
+            (identity.lasts_until or identity.expires_at or 0) // 1000
+            - int(self._clock())
+            + AGE_SECONDS
+        )
         async with self._store.operation():
             if thumbprint:
                 life = max(AGE_SECONDS, left)
                 held = await self._store.commands.set(name, thumbprint, ex=life, nx=True, get=True)
             else:
                 held = await self._store.commands.get(name)
+        if held is None and thumbprint and self._audit is not None:
+            facts = {"token": identity.token_id, "key": thumbprint}
+            await self._audit.write(identity.tenant, "token_bound", identity.origin, **facts)
         if held is None or held.decode() == thumbprint:
             return
         if not thumbprint:
@@ -107,15 +124,17 @@ class Proofs:
             "first: make one for this with chimera-relay token --kind agent"
         )
 
-    def _check_claims(self, claims: Claims, token: str, urls: Collection[str]) -> None:
-        if claims.htm != "GET" or claims.htu not in urls:
+    def _check_claims(
+        self, claims: Claims, token: str | None, urls: Collection[str], method: str
+    ) -> None:
+        if claims.htm != method or claims.htu not in urls:
             raise _refused(
                 f"it is for {claims.htm[:8]} {claims.htu[:200]!r}, not for this relay: name that "
                 "address in BRIDGE_PUBLIC_URL or BRIDGE_ALLOWED_ORIGINS"
             )
         if abs(self._clock() - claims.iat) > AGE_SECONDS:
             raise _refused("it is of another time: is a clock wrong?")
-        if claims.ath != _text64(hashlib.sha256(token.encode()).digest()):
+        if token is not None and claims.ath != _text64(hashlib.sha256(token.encode()).digest()):
             raise _refused("it is for another token")
         if _ID.fullmatch(claims.jti) is None:
             raise _refused("its jti is none")

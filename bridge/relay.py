@@ -19,6 +19,7 @@ from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
 from bridge.devices import Devices
 from bridge.embedded import EmbeddedValkey
+from bridge.families import Families
 from bridge.health import Health
 from bridge.history import History
 from bridge.hub import Hub, HubLimits
@@ -92,6 +93,7 @@ class Relay:
     tokens: Tokens
     token_register: TokenRegister
     proofs: Proofs
+    families: Families
     logins: Logins
     identities: Identities
     devices: Devices
@@ -177,6 +179,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
     health = Health(store)
     logins, identities = Logins(store), Identities()
     nodes = Nodes(store, inbox, agents)
+    token_register = TokenRegister(store, identities.closed)
     devices = Devices(store, inbox, agents, logins, audit)
     push = WebPush(settings.keys_folder, _contact(settings), settings.push_hosts)
     subscriptions = Subscriptions(store, logins)
@@ -212,8 +215,9 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
             health=health,
         ),
         tokens=tokens,
-        token_register=TokenRegister(store, identities.closed),
-        proofs=Proofs(store),
+        token_register=token_register,
+        proofs=Proofs(store, audit),
+        families=Families(store, tokens, token_register, audit),
         logins=logins,
         identities=identities,
         devices=devices,

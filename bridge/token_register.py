@@ -106,6 +106,8 @@ class TokenRegister:
         for one in await self._known(identity.tenant):
             if one.id == id_ and (everybody or one.subject == identity.subject):
                 await self.revoke_by_id(id_, one.expires_at)
+                async with self._store.operation():
+                    await self._store.commands.delete(keys.family(identity.tenant, id_))
                 return one
         raise NotFound(f"unknown token {id_!r:.80}")
 
@@ -174,7 +176,7 @@ class TokenRegister:
             identity.subject,
             str(identity.role),
             identity.made_at or 0,
-            identity.expires_at,
+            identity.lasts_until or identity.expires_at,
             0,  # the store's clock, when it is written
             bool(identity.key),
         )
@@ -205,7 +207,7 @@ def id_of(text: str) -> str:
         body = text.split(".")[1]
         try:
             claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-            text = str(claims["jti"])
-        except (binascii.Error, msgspec.DecodeError, KeyError, TypeError):
+            text = str(claims.get("fam") or claims["jti"])
+        except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, AttributeError):
             raise InvalidParams("this is no token: give it whole, or its id") from None
     return keys.check_id(text, "token id")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import jwt
 import msgspec
@@ -43,7 +44,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kid: str
 
 
-class _Claims(msgspec.Struct, frozen=True):
+class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
     iss: str
     aud: str
     sub: str
@@ -52,11 +53,20 @@ class _Claims(msgspec.Struct, frozen=True):
     jti: str
     iat: int
     exp: int
+    fam: str = ""  # the family it came from by a refresh token
+    fam_exp: int = 0  # when that ends
 
 
 _read_header = msgspec.json.Decoder(_Header).decode
 _read_claims = msgspec.json.Decoder(_Claims).decode
 _jws = jwt.PyJWS(algorithms=[_ALGORITHM])
+
+
+class Family(NamedTuple):
+    """What a sign-in's tokens have in common, each given for the refresh token of the last."""
+
+    id: str
+    ends: int  # Unix seconds
 
 
 class Tokens:
@@ -70,7 +80,14 @@ class Tokens:
         self._signed: dict[bytes, Ed25519PublicKey] = {}
 
     def issue(
-        self, kind: Kind, subject: str, tenant: str, role: Role, ttl_seconds: int | None = None
+        self,
+        kind: Kind,
+        subject: str,
+        tenant: str,
+        role: Role,
+        ttl_seconds: int | None = None,
+        *,
+        family: Family | None = None,
     ) -> str:
         """Give a signed token; raises InvalidParams naming what cannot be put into one."""
         lifetime = TTL_SECONDS[kind] if ttl_seconds is None else ttl_seconds
@@ -88,6 +105,8 @@ class Tokens:
             jti=secrets.token_urlsafe(12),
             iat=now,
             exp=now + lifetime,
+            fam=family.id if family else "",
+            fam_exp=family.ends if family else 0,
         )
         kid, key = self._keys.newest
         header = {"typ": TYPES[kind], "kid": kid}
@@ -106,11 +125,12 @@ class Tokens:
             tenant=claims.tenant,
             subject=claims.sub,
             role=Role.parse(claims.role),
-            token_id=claims.jti,
+            token_id=claims.fam or claims.jti,
             device=claims.sub if kind == "agent" else "",
             door=door,
             expires_at=claims.exp * 1000,
             made_at=claims.iat * 1000,
+            lasts_until=(claims.fam_exp or claims.exp) * 1000,
         )
 
     def sign(self, text: bytes) -> tuple[str, bytes]:

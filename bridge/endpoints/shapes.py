@@ -435,6 +435,25 @@ class PushAttempts(Shape):
     attempts: list[PushTried]
 
 
+class Refresh(Shape):
+    """A refresh token to be spent."""
+
+    refresh_token: str = Field(max_length=512)
+    request_id: str = Field(
+        default="",
+        max_length=64,
+        description="random: the same request may be repeated when its answer was lost",
+    )
+
+
+class Refreshed(Shape):
+    """A token, and what gives the next one."""
+
+    token: str
+    refresh_token: str
+    expires_in: int = Field(description="of the token, in seconds")
+
+
 class TokenInUse(Shape):
     """A token that was used."""
 

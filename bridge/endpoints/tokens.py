@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
+from bridge.identity import Identity, proof_of
 from bridge.protocol.acp import Role
 from bridge.protocol.jsonrpc import Payload
 
@@ -15,7 +16,6 @@ router = APIRouter(
     prefix="/api/tokens",
     route_class=StrictRoute,
     tags=["tokens"],
-    dependencies=SIGNED_IN,
     responses={
         401: {"model": shapes.Failure, "description": "nobody is signed in"},
         403: {"model": shapes.Failure, "description": "the role does not allow it"},
@@ -26,14 +26,16 @@ router = APIRouter(
 )
 
 
-@router.get("", response_model=shapes.TokensInUse, response_model_exclude_none=True)
+@router.get(
+    "", dependencies=SIGNED_IN, response_model=shapes.TokensInUse, response_model_exclude_none=True
+)
 async def tokens(relay: TheRelay, viewer: Viewer) -> Payload:
     """List one's own tokens that were used; an admin's list has everybody's, machines' too."""
     subject = None if viewer.role >= Role.ADMIN else viewer.subject
     return {"tokens": await relay.token_register.of_tenant(viewer.tenant, subject)}
 
 
-@router.delete("/{id}", status_code=204)
+@router.delete("/{id}", dependencies=SIGNED_IN, status_code=204)
 async def revoke(
     relay: TheRelay,
     viewer: Viewer,
@@ -46,3 +48,20 @@ async def revoke(
         viewer.tenant, "token_revoked", viewer.origin, token=one.id, subject=one.subject
     )
     return Response(status_code=204)
+
+
+@router.post("/refresh")
+async def refresh(relay: TheRelay, request: Request, body: shapes.Refresh) -> shapes.Refreshed:
+    """Spend a refresh token: gives a token and the next refresh token.
+
+    One that was spent before ends all that came from the same sign-in.
+    """
+
+    async def prove(who: Identity) -> str:
+        urls = relay.origins.addresses_of(request)
+        return await relay.proofs.check(who, None, proof_of(request), urls, method="POST")
+
+    grant = await relay.families.refresh(body.refresh_token, body.request_id, prove)
+    return shapes.Refreshed(
+        token=grant.token, refresh_token=grant.refresh_token, expires_in=grant.expires_in
+    )

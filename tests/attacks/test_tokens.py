@@ -9,6 +9,7 @@ from fakes.served import serving
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from bridge.protocol.acp import Role
 from bridge.protocol.uplink import SUBPROTOCOL
 
 
@@ -94,3 +95,35 @@ async def test_a_revoked_token_ends_at_another_relay_within_a_second(
     p99 = ends[int(len(ends) * 0.99)] * 1000
     figure(f"S12: a revoked token's socket at another relay ends, p99 {p99:.0f} ms of {times}")
     assert ends[len(ends) // 2] < 1
+
+
+@pytest.mark.attack("S20", "a refresh token is replayed while its sign-in is in use elsewhere")
+async def test_a_replayed_refresh_token_ends_its_sign_in_everywhere_within_a_second(
+    redis_url, relay, figure, attack_length
+):
+    times, ends = attack_length(10, 200), []
+    async with serving(redis_url, state_dir=relay.settings.state_dir) as second:
+        for n in range(times):
+            grant = await relay.relay.families.make("person", f"p{n}", "acme", Role.OPERATOR)
+            async with relay.client(None) as anybody:
+                body = {"refreshToken": grant.refresh_token}
+                fresh = (await anybody.post("/api/tokens/refresh", json=body)).json()
+                socket = await connect(
+                    f"ws://127.0.0.1:{second.port}/acp",
+                    additional_headers={"Authorization": f"Bearer {fresh['token']}"},
+                )
+                began = time.monotonic()
+                assert (await anybody.post("/api/tokens/refresh", json=body)).status_code == 401
+                with pytest.raises(ConnectionClosed) as closed:
+                    async with asyncio.timeout(20):
+                        await socket.recv()
+                ends.append(time.monotonic() - began)
+                body = {"refreshToken": fresh["refreshToken"]}
+                assert (await anybody.post("/api/tokens/refresh", json=body)).status_code == 401
+            assert closed.value.rcvd.code == 4401
+            async with second.client(None, Authorization=f"Bearer {fresh['token']}") as thief:
+                assert (await thief.get("/api/me")).status_code == 401
+    ends.sort()
+    p99 = ends[int(len(ends) * 0.99)]
+    figure(f"S20: a replay ends the sign-in at another relay, p99 {p99 * 1000:.0f} ms of {times}")
+    assert p99 <= 1

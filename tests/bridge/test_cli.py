@@ -265,6 +265,17 @@ def test_token_prints_the_token_alone_and_the_relay_takes_it(run, state):
     assert (status, json.loads(body)["role"]) == (200, "approver")
 
 
+def test_a_token_with_a_refresh_token_is_printed_as_json(run, state, redis_url):
+    who = ("--kind", "agent", "--subject", "build-03", "--refresh")
+    done = run(state, "token", *who, BRIDGE_REDIS_URL=redis_url)
+    printed = json.loads(done.stdout)
+    assert Tokens(state / "keys").verify(printed["token"], "agent").subject == "build-03"
+    with relay(state, BRIDGE_REDIS_URL=redis_url) as process:
+        body = {"refreshToken": printed["refreshToken"]}
+        statuses = [get(f"{process.url}/api/tokens/refresh", body=body)[0] for _ in range(2)]
+    assert statuses == [200, 401]
+
+
 def test_an_agents_token_needs_no_role(state, capsys, monkeypatch):
     monkeypatch.setenv("BRIDGE_STATE_DIR", str(state))
     assert main(["token", "--kind", "agent", "--subject", "build-03"]) == 0
@@ -278,6 +289,7 @@ def test_an_agents_token_needs_no_role(state, capsys, monkeypatch):
         (["--kind", "robot", "--subject", "x"], "robot"),
         (["--kind", "agent", "--subject", "x", "--role", "admin"], "an agent has none"),
         (["--kind", "person"], "--subject"),
+        (["--kind", "agent", "--subject", "x", "--refresh", "--ttl", "8h"], "without --refresh"),
         (["--kind", "person", "--subject", "x", "--ttl", "8"], "'8' is no lifetime"),
         (["--kind", "person", "--subject", "x", "--ttl", "0s"], "'0s' is no lifetime"),
         (["--kind", "person", "--subject", "x", "--ttl", "500d"], "400 days"),

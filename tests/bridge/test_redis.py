@@ -14,14 +14,17 @@ from bridge.audit import Audit
 from bridge.change_feed import ChangeFeed
 from bridge.changes import Change
 from bridge.devices import Devices
+from bridge.families import Families
 from bridge.inbox import Inbox
 from bridge.login import Logins
+from bridge.protocol.acp import Role
 from bridge.protocol.attachment import Reason
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import AgentCard, DeviceCard, MailDone, SessionCard
 from bridge.redis import Store, script
 from bridge.rules import Rules, made
+from bridge.token_register import TokenRegister
 from bridge.tokens import Tokens
 
 SCRIPTS = sorted(path.stem for path in Path(redis_module.__file__).parent.glob("scripts/*.lua"))
@@ -181,6 +184,10 @@ async def use_everything(writer) -> None:
     await writer.agents.close(writer.claim, Reason.SOCKET_CLOSED)
 
 
+async def unbound(_who) -> str:
+    return ""
+
+
 async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_path):
     store = writer.store
 
@@ -205,6 +212,10 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         await ChangeFeed(store, writer.inbox).tell("acme", Change("login", "alice"))
         rules = Rules(store, writer.inbox)
         await rules.add("acme", made({"action": "deny"}, Origin("alice"), now=1))
+        tokens = Tokens(tmp_path)
+        families = Families(store, tokens, TokenRegister(store, print), audit)
+        grant = await families.make("person", "ci", "acme", Role.VIEWER)
+        await families.refresh(grant.refresh_token, "r-1", unbound)
         await writer.agents.lose("acme", "a1", writer.inbox.node)
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py
