@@ -14,6 +14,8 @@ MEASUREMENTS = {
     "growth": "cost for 1 to 1,000 dashboards and sessions",
     "decide": "from the tap on a phone to the agent",
     "console": "one dashboard that watches 1,000 sessions",
+    "undo": "200 random turns in random folders, undone and compared; times beside git stash",
+    "pipe": "1,000 updates a second from an agent to an editor, beside a bare pipe",
     "report": "write what was measured into docs/performance.md, with plots",
 }
 

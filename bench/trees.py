@@ -35,13 +35,14 @@ class Tree:
 
     def __init__(self, folder: Path, seed: int) -> None:
         """Make the folder."""
-        self.folder = folder
+        self.folder: Path = folder
         self._random = random.Random(seed)
         self._names = 0
+        self._folders = [folder]  # those that were made here; some are gone
         self._swapped: set[Path] = set()  # folders where files were; nothing unkept goes in there
         folder.mkdir()
 
-    def fill(self, files: int, *, repository: bool) -> None:
+    def fill(self, files: int, *, repository: bool, nested: int = 2) -> None:
         """Put so many files in it, in folders, some with repositories of their own."""
         if repository:
             _git(self.folder, "init", "--quiet")
@@ -49,8 +50,8 @@ class Tree:
         for _ in range(max(2, files // 12)):
             self._new_folder()
         for _ in range(files):
-            self._new_file(self._some_folder())
-        for _ in range(2):
+            self._new_file(self._random.choice(self._folders))
+        for _ in range(nested):
             self._new_repository()
         (self.folder / IGNORED).mkdir()
         (self.folder / IGNORED / "kept").write_text("not looked at")
@@ -65,6 +66,12 @@ class Tree:
         )
         for _ in range(steps):
             self._random.choice(doings)()
+
+    def edit(self, files: int) -> None:
+        """Change it as a plain turn does: edits, new files, files that go."""
+        for doing in (self._edit, self._new_file_anywhere, self._remove):
+            for _ in range(files):
+                doing()
 
     # What a turn does.
 
@@ -100,6 +107,7 @@ class Tree:
     def _new_folder(self) -> None:
         made = self._some_folder() / self._name()
         made.mkdir()
+        self._folders.append(made)
         made.chmod(self._random.choice(FOLDER_MODES))
 
     def _remove_folder(self) -> None:
@@ -111,6 +119,7 @@ class Tree:
         if folder != self.folder and not to.is_relative_to(folder) and not _has_repository(folder):
             folder.rename(moved := to / self._name())
             self._swapped.add(moved)
+            self._folders.append(moved)
 
     def _swap_kind(self) -> None:
         """Put a folder where a file was, or a file where a folder was."""
@@ -118,6 +127,7 @@ class Tree:
             file.unlink()
             file.mkdir()
             self._swapped.add(file)
+            self._folders.append(file)
             self._new_file(file)
         elif (folder := self._some_folder()) != self.folder and not _has_repository(folder):
             shutil.rmtree(folder)
@@ -140,6 +150,7 @@ class Tree:
         if self._swapped.isdisjoint({(folder := self._some_folder()), *folder.parents}):
             made = folder / self._name()
             made.mkdir()
+            self._folders.append(made)
             _git(made, "init", "--quiet")
             self._new_file(made)
 
@@ -163,14 +174,16 @@ class Tree:
         return f"{odd}{self._names}"
 
     def _some_folder(self) -> Path:
-        """Walk down from the top at random."""
-        at = self.folder
-        while self._random.random() < 0.7:
-            below = sorted(one for one in at.iterdir() if _is_folder(one))
-            if not below:
-                break
-            at = self._random.choice(below)
-        return at
+        """Choose one of the folders that are still there."""
+        while True:
+            chosen = self._random.choice(self._folders)
+            if _is_folder(chosen) and not any(one.is_symlink() for one in self._way(chosen)):
+                return chosen
+            self._folders.remove(chosen)
+
+    def _way(self, folder: Path) -> list[Path]:
+        """Give the folders between the top and one of them."""
+        return [one for one in folder.parents if one.is_relative_to(self.folder)]
 
     def _some_file(self) -> Path | None:
         for _ in range(10):

@@ -46,7 +46,7 @@ class Turns:
         return done
 
 
-@pytest.mark.parametrize("seed", range(int(__import__("os").environ.get("N", "10"))))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_turns_are_undone_byte_for_byte(store: Store, tmp_path: Path, seed: int) -> None:
     tree = Tree(tmp_path / "folder", seed)
     tree.fill(40, repository=seed % 2 == 0)
