@@ -23,14 +23,14 @@ from agent_side.command_line import (
     port_of,
     split,
 )
+from agent_side.hook_line import add_hook
 from agent_side.http_options import add_http, http_place
-from agent_side.limits import add_limits, add_rules, limits_of
+from agent_side.limits import add_limits, add_rules, limits_of, redaction_of
 from agent_side.trust_command import add_trust
 
 if TYPE_CHECKING:
     from agent_side.agents.process import AgentCommand
     from agent_side.faults import ExitReason
-    from agent_side.redaction import Redaction
     from agent_side.settings import RelayTarget
 
 FAULT, NO_AGENT = 1, 5
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     add_rules(commands, _rules)
     undo_line.add(commands)
     add_trust(commands)
+    add_hook(commands)
     _add_doctor(commands)
     _add_print_config(commands)
     return parser
@@ -154,17 +155,6 @@ def _add_connector(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", action="store_true", help="trust folders that editors open")
     parser.add_argument("--stay", action="store_true", help="go on when the editor leaves")
     add_token(parser)
-
-
-def _redaction(chosen: argparse.Namespace) -> Redaction:
-    from agent_side.agents.environment import secret_values
-    from agent_side.redaction import BadPattern, Redaction
-
-    own = secret_values(os.environ)
-    try:
-        return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern, values=own)
-    except BadPattern as error:
-        raise WrongUse(f"--redact-pattern: {error}") from None
 
 
 def _add_attach(commands: Any) -> None:
@@ -238,7 +228,7 @@ def _up(chosen: argparse.Namespace) -> int:
         port=chosen.port,
         cwd=chosen.cwd,
         signed=chosen.signed,
-        redaction=_redaction(chosen),
+        redaction=redaction_of(chosen),
         limits=limits_of(chosen),
     )
     return _run(up.run())
@@ -274,7 +264,7 @@ def _connect(chosen: argparse.Namespace) -> int:
             trusted=tuple(chosen.root) if chosen.stdio and not chosen.cwd else None,
             trust_opened=chosen.trust,
             signed=chosen.signed,
-            redaction=_redaction(chosen),
+            redaction=redaction_of(chosen),
             **limits_of(chosen),
         )
     except (AgentUnknown, CommandRefused, SettingsError) as error:

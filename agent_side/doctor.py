@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
-from agent_side import guarantees
+from agent_side import guarantees, hook
 from agent_side.agents.catalog import AGENTS
 from agent_side.attach import tls_context
 from agent_side.connect import connector_state
@@ -51,7 +51,7 @@ class Finding:
 async def examine(relay: RelayTarget | None) -> list[Finding]:
     """Look at everything a connector needs here."""
     findings = [finding for name in AGENTS for finding in _agent(name)]
-    findings += [_state(), _sandbox(), _undo()]
+    findings += [_state(), _sandbox(), _undo(), *_hook()]
     if relay is not None:
         findings += [finding async for finding in _way_to(relay)]
     return findings
@@ -83,6 +83,20 @@ def _undo() -> Finding:
     if not _has_git():
         return Finding("undo", True, "no turn can be undone: git is missing", "install git")
     return Finding("undo", fine=True, sentence="a copy is kept before each turn (connect, up)")
+
+
+def _hook() -> list[Finding]:
+    """Whether chimera's own command has the flag for a relay; nothing where there is no chimera."""
+    found = hook.find()
+    if found is None or not found.has_ferret:
+        return []
+    state = found.state
+    if state is hook.State.INSTALLED:
+        return [
+            Finding("hook", fine=True, sentence=f"`chimera ferret serve` has --bridge: {state}")
+        ]
+    told = f"{state}; {hook.UNHOOKED}"
+    return [Finding("hook", state is hook.State.ABSENT, told, hook.INSTALL)]
 
 
 def _has_git() -> bool:

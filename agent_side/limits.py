@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agent_side.command_line import Parser, folder_of, number_of
+from agent_side.command_line import Parser, WrongUse, folder_of, number_of
+
+if TYPE_CHECKING:
+    from agent_side.redaction import Redaction
 
 PRESETS = ("read-only", "strict", "suggest", "auto", "full")  # the narrowest first
 SANDBOXES = ("read-only", "workspace-write", "workspace-write-network", "off")
@@ -95,6 +99,18 @@ def _add_trust(parser: argparse.ArgumentParser) -> None:
 def limits_of(chosen: argparse.Namespace) -> dict[str, Any]:
     """Give what was chosen, as the connector's settings name it."""
     return {name: getattr(chosen, name) for name in NAMES}
+
+
+def redaction_of(chosen: argparse.Namespace) -> Redaction:
+    """Give what is kept from the relay; raises WrongUse."""
+    from agent_side.agents.environment import secret_values
+    from agent_side.redaction import BadPattern, Redaction
+
+    own = secret_values(os.environ)
+    try:
+        return Redaction(on=chosen.redact == "on", patterns=chosen.redact_pattern, values=own)
+    except BadPattern as error:
+        raise WrongUse(f"--redact-pattern: {error}") from None
 
 
 def add_rules(commands: Any, run: Callable[[argparse.Namespace], int]) -> None:
