@@ -125,6 +125,8 @@ def error_response(error: BridgeError, status: int | None = None) -> Response:
     headers = {}
     if error.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
+    if "retryAfter" in error.data:
+        headers["retry-after"] = str(error.data["retryAfter"])
     if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["retry-after"] = "2"
     return JSONResponse({"error": body}, status or error.status, headers)

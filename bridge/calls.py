@@ -294,6 +294,7 @@ async def _set(method: str, dashboard: Dashboard, request: Id, params: Payload) 
 
 async def _decide(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
     who, relay = dashboard.identity, dashboard.relay
+    await relay.buckets.take("decisions", who)
     jws = params.get("jws")
     if isinstance(jws, str):
         decision = await relay.signatures.decision(who.tenant, jws)
@@ -323,6 +324,7 @@ async def _send(
         if done is not None:  # sent before, perhaps over another connection
             dashboard.waiting.settle(mail_id, done)
             return
+        await relay.buckets.take("mail", who)
         await relay.signatures.mail(who.tenant, agent, mail_id, message, signature)
         not_after = await relay.store.time_ms() + life_ms
         await relay.mailbox.send(

@@ -24,6 +24,7 @@ from bridge.protocol.errors import (
     InternalError,
     Overloaded,
     ParseError,
+    RateLimited,
     StoreUnavailable,
 )
 from bridge.protocol.jsonrpc import Id, Payload
@@ -309,6 +310,9 @@ class Dashboard:
             result = await calls.serve(self, request)
             if result is not None:
                 self.answer(request.id, result)
+        except RateLimited as error:
+            self.refuse(request.id, error)
+            self.socket.close(CloseCode.RATE_LIMITED)
         except BridgeError as error:
             self.refuse(request.id, error)
         except Exception:
@@ -357,7 +361,11 @@ class Dashboard:
     async def _decide(self, asked: Asked, decision: Decision) -> None:
         decide, who = self.relay.round_trips.decide, self.identity
         try:
+            await self.relay.buckets.take("decisions", who)
             decided = await decide(who.tenant, decision, who.origin)
+        except RateLimited:
+            self.socket.close(CloseCode.RATE_LIMITED)  # it is asked again when it is back
+            return
         except StoreUnavailable as error:
             logger.debug("an answer of %s waits for the store: %s", who.subject, error)
             self._undecided.append((asked, decision))

@@ -39,6 +39,8 @@ Redis Cluster. A node's inbox and the sign-in keys carry none and are never used
 ``b:proof:<sha256>``                string: a proof that was used; 4 minutes
 ``b:{t}:bound:<token>``             string: the key a token is bound to; as long as the token
 ``b:{t}:family:<id>``               hash of a sign-in by refresh tokens; as long as it
+``b:{t}:bucket:<what>``             hash: what one or all may still ask for; a minute
+``b:bucket:<sha256>``               the same of an address
 ``b:{t}:tokens``                    hash of tokens in use; 400 days, its fields go away
 ``b:revoked``                       zset of revoked tokens by their end; pinned, pruned when read
 ``b:revocations``                   string: counts the changes of b:revoked; pinned
@@ -65,11 +67,11 @@ _KEY = re.compile(
     r"|devices|guesses|push|tokens)"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<named>log|meta|chunks|asked|rt|claim|mail|mailed|done|presence|sessions|post|audited"
     r"|told"
-    r"|device|pairing|buzzed|bound|family)"
+    r"|device|pairing|buzzed|bound|family|bucket)"
     r":[A-Za-z0-9_.-]{1,64}"
     r"|b:\{[a-z0-9-]{1,63}\}:(?P<watch>watch):(changes|(log|mail|post):[A-Za-z0-9_.-]{1,64})"
     r"|b:(?P<node>inbox):[A-Za-z0-9_.-]{1,64}"
-    r"|b:(?P<secret>link|cookie|ticket|proof):[0-9a-f]{64}"
+    r"|b:(?P<secret>link|cookie|ticket|proof|bucket):[0-9a-f]{64}"
     r"|b:(?P<global>revoked|revocations)"
     r"|b:(?P<probe>probe):[0-9]{1,5}",
     re.ASCII,
@@ -272,6 +274,19 @@ def bound(tenant: str, token_id: str) -> str:
 def proof(digest: str) -> str:
     """Name the memory of a proof that was used."""
     return _secret("proof", digest)
+
+
+# Limits.
+
+
+def bucket(tenant: str, what: str) -> str:
+    """Name what somebody, or a whole tenant, may still ask for."""
+    return _named(tenant, "bucket", what, "bucket")
+
+
+def address_bucket(digest: str) -> str:
+    """Name what an address may still ask for."""
+    return _secret("bucket", digest)
 
 
 # Wake-ups.

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from bridge.agents import Agents
 from bridge.audit import Audit
+from bridge.buckets import Buckets
 from bridge.bulletin import Bulletin
 from bridge.change_feed import ChangeFeed
 from bridge.dashboards import Dashboards
@@ -94,6 +95,7 @@ class Relay:
     token_register: TokenRegister
     proofs: Proofs
     families: Families
+    buckets: Buckets
     logins: Logins
     identities: Identities
     devices: Devices
@@ -217,6 +219,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
         tokens=tokens,
         token_register=token_register,
         proofs=Proofs(store, audit),
+        buckets=Buckets(store, health, settings),
         families=Families(store, tokens, token_register, audit),
         logins=logins,
         identities=identities,

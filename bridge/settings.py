@@ -92,6 +92,16 @@ class Settings(BaseSettings):
     """How many websockets one relay process opens in a second; 0 opens all that come."""
     max_sessions_per_dashboard: Annotated[int, Field(ge=1)] = 1_000
     """How many sessions one dashboard may be attached to."""
+    sign_ins_per_minute: Annotated[int, Field(ge=0)] = 60
+    """How many sign-in tries one address may make in a minute; 0: any number."""
+    calls_per_minute: Annotated[int, Field(ge=0)] = 6_000
+    """How many API calls one person may make in a minute; 0: any number."""
+    decisions_per_minute: Annotated[int, Field(ge=0)] = 1_200
+    """How many answers one person may give in a minute; 0: any number."""
+    mail_per_minute: Annotated[int, Field(ge=0)] = 1_200
+    """How many prompts and other messages one person may send in a minute; 0: any number."""
+    limit_shared_factor: Annotated[int, Field(ge=1)] = 20
+    """How many times as much a tenant, and one address with many people, may."""
     push_contact: str = ""
     """Who runs the relay (mailto: or https:), for push services; without it a made-up mailto:."""
     push_hosts: Annotated[tuple[str, ...], NoDecode] = ()

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from bridge.identity import SECURE_COOKIE, Identity, identify
+from bridge.identity import SECURE_COOKIE, Identity, address_of, identify
 from bridge.protocol.acp import Role
 from bridge.relay import Relay
 
@@ -33,6 +33,7 @@ def person_with(role: Role) -> Callable[..., Awaitable[Identity]]:
 
     async def find(request: Request, relay: TheRelay) -> Identity:
         identity, _ = await identify(relay, request, kind="person")
+        await relay.buckets.take("calls", identity, address_of(request))
         identity.require(role)
         return identity
 

@@ -64,6 +64,7 @@ async def sign_in(
     """Spend the secret of a sign-in link: sets the cookie of this browser."""
     refuse_token_in_url(request)
     origin = _origin_for_cookie(relay, request)
+    await relay.buckets.take_unknown("sign_ins", address_of(request))
     device = _CONTROL.sub("", body.device).strip() or _device(request.headers.get("user-agent", ""))
     try:
         secret, identity = await relay.logins.sign_in(body.secret, device)

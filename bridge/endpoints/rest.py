@@ -116,6 +116,7 @@ async def send_mail(
     """Send a prompt, a cancel or a setting to a session's agent."""
     found = await relay.sessions.get(operator.tenant, session_id)
     message = message_for(body.method, session_id, body.params)
+    await relay.buckets.take("mail", operator)
     place = (operator.tenant, found.agent, body.mail_id)
     await relay.signatures.mail(*place, message, body.signature)
     n = await relay.mailbox.send(*place, operator.origin, message, None, body.signature)
@@ -158,6 +159,7 @@ async def decide(
     relay: TheRelay, approver: Approver, round_trip_id: RoundTripId, body: shapes.Decide
 ) -> Payload:
     """Answer a question; the first answer is recorded, later ones are told who won."""
+    await relay.buckets.take("decisions", approver)
     decision = Decision(round_trip_id, body.hash, body.answer, body.decision_id)
     if body.jws is not None and decision != await relay.signatures.decision(
         approver.tenant, body.jws

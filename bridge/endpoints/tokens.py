@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
-from bridge.identity import Identity, proof_of
+from bridge.identity import Identity, address_of, proof_of
 from bridge.protocol.acp import Role
 from bridge.protocol.jsonrpc import Payload
 
@@ -56,6 +56,7 @@ async def refresh(relay: TheRelay, request: Request, body: shapes.Refresh) -> sh
 
     One that was spent before ends all that came from the same sign-in.
     """
+    await relay.buckets.take_unknown("calls", address_of(request))
 
     async def prove(who: Identity) -> str:
         urls = relay.origins.addresses_of(request)

@@ -25,6 +25,7 @@ BridgeError
 ├── Overloaded            -32014  503  a bound is reached; try later
 ├── Replaced              -32015  409  another connector process holds the claim
 ├── MessageTooBig         -32016  413
+├── RateLimited           -32019  429  asked for too often; `retryAfter` seconds
 ├── EditedLater           -32017  409  files were edited after the turn that is to be undone
 └── UndoImpossible        -32018  409  a turn runs there, or nothing is kept
 """
@@ -181,6 +182,12 @@ class Overloaded(BridgeError):
     """A bound is reached; try again later."""
 
     code, status, close_code, reason = -32014, 503, 1013, "overloaded"
+
+
+class RateLimited(BridgeError):
+    """One asks for too much at once; ``retryAfter`` says in how many seconds to come again."""
+
+    code, status, close_code, reason = -32019, 429, 4429, "rate_limited"
 
 
 class Replaced(BridgeError):

@@ -22,7 +22,7 @@ AT_ONCE = 8
 
 @pytest.fixture(scope="module")
 async def served(redis_server):
-    async with serving(redis_server) as one, UplinkPeer(one) as machine:
+    async with serving(redis_server, sign_ins_per_minute=0) as one, UplinkPeer(one) as machine:
         await machine.hello("s-of-another")
         yield one
 

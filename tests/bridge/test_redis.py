@@ -11,10 +11,13 @@ import pytest
 from bridge import keys
 from bridge import redis as redis_module
 from bridge.audit import Audit
+from bridge.buckets import Buckets
 from bridge.change_feed import ChangeFeed
 from bridge.changes import Change
 from bridge.devices import Devices
 from bridge.families import Families
+from bridge.health import Health
+from bridge.identity import Identity
 from bridge.inbox import Inbox
 from bridge.login import Logins
 from bridge.protocol.acp import Role
@@ -24,6 +27,7 @@ from bridge.protocol.errors import StoreUnavailable
 from bridge.protocol.uplink import AgentCard, DeviceCard, MailDone, SessionCard
 from bridge.redis import Store, script
 from bridge.rules import Rules, made
+from bridge.settings import Settings
 from bridge.token_register import TokenRegister
 from bridge.tokens import Tokens
 
@@ -216,6 +220,8 @@ async def test_every_script_run_again_at_once_changes_nothing(runs, writer, tmp_
         families = Families(store, tokens, TokenRegister(store, print), audit)
         grant = await families.make("person", "ci", "acme", Role.VIEWER)
         await families.refresh(grant.refresh_token, "r-1", unbound)
+        who = Identity("person", "acme", "ci", Role.VIEWER, "t-1")
+        await Buckets(store, Health(store), Settings()).take("mail", who)
         await writer.agents.lose("acme", "a1", writer.inbox.node)
 
     elsewhere = {"append", "prelude", "presence"}  # test_log.py, no script, test_presence.py

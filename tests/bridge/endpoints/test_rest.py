@@ -343,7 +343,11 @@ async def test_what_is_another_tenants_looks_as_if_it_were_not_there(served, ask
     "bad", ["..%2f..", "{acme}", "a%0d%0ab", "*", "x" * 10_000, "s1:log", "a%20b", "é"]
 )
 async def test_an_id_that_cannot_be_one_reaches_no_key(client, served, asked, bad):
-    before = set(await served.relay.store.commands.keys("b:{*"))
+    async def named() -> set[bytes]:  # but for what counts who asks how often
+        found = await served.relay.store.commands.keys("b:{*")
+        return {name for name in found if b":bucket:" not in name}
+
+    before = await named()
     for method, path in (
         ("GET", f"/api/sessions/{bad}"),
         ("GET", f"/api/sessions/{bad}/log"),
@@ -354,7 +358,7 @@ async def test_an_id_that_cannot_be_one_reaches_no_key(client, served, asked, ba
         body = answer(asked) if "decision" in path else {"mailId": "m-1", **PROMPT}
         given = await client.request(method, path, json=None if method == "GET" else body)
         assert given.status_code in (400, 404, 405), path
-    assert set(await served.relay.store.commands.keys("b:{*")) == before
+    assert await named() == before
 
 
 # Bad bodies.
