@@ -48,7 +48,7 @@ class History:
         entries = await self._log.read_before(tenant, session_id, cursor, limit)
         last = await self._log.last(tenant, session_id)
         if entries:
-            more = not _begins_session(entries[0][1])
+            more = not begins_session(entries[0][1])
             return await self._page(tenant, session_id, _texts(entries, reading), last, more=more)
         if last == START:
             return await self._page(tenant, session_id, b"[]", last, more=False)
@@ -84,6 +84,7 @@ def _texts(entries: list[tuple[Cursor, bytes]], reading: Reading) -> bytes:
     return b"[" + b",".join(text for _, text in entries) + b"]"
 
 
-def _begins_session(text: bytes) -> bool:
+def begins_session(text: bytes) -> bool:
+    """Whether an entry is the first of its session."""
     meta = entry.read(text).meta
     return meta.seq == 1 and meta.prev in {None, str(START)}

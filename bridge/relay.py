@@ -49,6 +49,7 @@ from bridge.subscriptions import Subscriptions
 from bridge.tasks import Tasks
 from bridge.token_register import TokenRegister
 from bridge.tokens import Tokens
+from bridge.transcript import Transcripts
 from bridge.uplinks import Uplinks
 from bridge.warden import Warden
 from bridge.web_push import WebPush
@@ -78,6 +79,7 @@ class Relay:
     hub: Hub
     journals: Journals
     history: History
+    transcripts: Transcripts
     sessions: Sessions
     agents: Agents
     round_trips: RoundTrips
@@ -195,6 +197,7 @@ def _assemble(settings: Settings, tokens: Tokens, store: Store, node: str) -> Re
         hub=Hub(log, inbox, HubLimits(buffered_bytes=settings.subscriber_bytes)),
         journals=journals,
         history=History(log, journals),
+        transcripts=Transcripts(log),
         sessions=sessions,
         agents=agents,
         round_trips=round_trips,

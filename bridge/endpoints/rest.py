@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import StreamingResponse
 
 from bridge.endpoints import SIGNED_IN, Approver, Operator, TheRelay, Viewer, shapes
 from bridge.endpoints.body import StrictRoute
@@ -14,6 +16,7 @@ from bridge.protocol.cursor import Cursor
 from bridge.protocol.errors import InvalidParams, SignatureRefused
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.round_trip import Decision
+from bridge.transcript import MEDIA_TYPES, Form
 from bridge.viewer import Reading
 
 SessionId = Annotated[str, Path(alias="id", description="the session's public id")]
@@ -31,6 +34,7 @@ router = APIRouter(
         **shapes.ANY_FAILURE,
     },
 )
+_UNNAMED = re.compile(r"[^A-Za-z0-9_-]")  # what a file of anybody's system need not take
 _MISSING: shapes.Answers = {
     400: {"model": shapes.Failure, "description": "the request is not well formed"},
     404: {"model": shapes.Failure, "description": "there is no such thing"},
@@ -105,6 +109,28 @@ async def entry(
     at = Cursor.parse(cursor)
     piece = await relay.history.piece(viewer.tenant, record, at, offset, limit)
     return Response(bytes(piece), media_type="application/json")
+
+
+@router.get(
+    "/sessions/{id}/transcript",
+    response_class=Response,
+    responses={200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}, **_MISSING},
+)
+async def transcript(
+    relay: TheRelay,
+    viewer: Viewer,
+    session_id: SessionId,
+    form: Annotated[Form, Query(alias="as", description="Markdown, a page, the entries")] = "md",
+) -> StreamingResponse:
+    """Give a session as a file: what the relay keeps of it, and where that begins."""
+    record = await relay.sessions.get(viewer.tenant, session_id)
+    text = relay.transcripts.write(viewer.tenant, record, form)
+    name = f"session-{_UNNAMED.sub('', session_id)}.{form}"
+    headers = {
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-security-policy": "default-src 'none'; sandbox",
+    }
+    return StreamingResponse(text, media_type=MEDIA_TYPES[form], headers=headers)
 
 
 @router.post(

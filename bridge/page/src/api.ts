@@ -147,7 +147,8 @@ export async function entryPiece(
   return call<Piece>("GET", `${path}?offset=${offset}`);
 }
 
-async function call<T>(
+/** Asks the relay; raises ApiError with the sentence that it gives. */
+export async function call<T>(
   method: string,
   path: string,
   body?: unknown,

@@ -10,10 +10,23 @@ export type Route =
   | { at: "settings" }
   | { at: "pair" }
   | { at: "devices" }
+  | { at: "history" }
+  | { at: "audit" }
+  | { at: "rules" }
   | { at: "session"; id: string }
   | { at: "question"; id: string };
 
-const PLAIN = new Set(["sessions", "new", "fleet", "settings", "pair", "devices"]);
+const PLAIN = new Set([
+  "sessions",
+  "new",
+  "fleet",
+  "settings",
+  "pair",
+  "devices",
+  "history",
+  "audit",
+  "rules",
+]);
 
 /** Reads a location's fragment; what is not known is the inbox. */
 export function parseRoute(hash: string): Route {

@@ -18,6 +18,12 @@ export const words = {
   moreLines: (count: number) => `Show the rest (${count.toLocaleString()} more lines)`,
   linesNotShown: "unchanged lines",
 
+  later: {
+    opening: "Opening",
+    missing: "This part of the page could not be fetched.",
+    missingThen: "Either the page was updated since you opened it, or the relay cannot be reached.",
+  },
+
   places: { inbox: "Inbox", sessions: "Sessions", fleet: "Fleet", settings: "Settings" },
   navigation: "Places",
   workspace: { list: "Questions and sessions", place: "Content", question: "Question" },
@@ -435,7 +441,6 @@ export const words = {
 
   devices: {
     heading: "Devices",
-    open: "Devices that sign for you",
     what: "Each has a key of its own. Revoke one that is lost: it is signed out at once, and machines forget its key.",
     none: "No device is paired. Run chimera-bridge pair on a machine, and scan the code.",
     reading: "Reading the devices",
@@ -455,6 +460,21 @@ export const words = {
   },
 
   settings: {
+    more: "More settings",
+    within: {
+      devices: "Devices that sign for you",
+      history: "History",
+      audit: "Who did what",
+      rules: "Rules",
+    },
+    withinSub: {
+      devices: "Pair a device, revoke a lost one",
+      history: "Past sessions and their transcripts",
+      audit: "Answers, sign-ins, changes, by day",
+      rules: "What is refused, or asked more carefully",
+    },
+    adminsOnly: (role: string, tenant: string) =>
+      `Rules and the record of who did what are for admins of ${tenant}; you are ${role}.`,
     who: "Signed in as",
     tenant: "Tenant",
     role: "Role",

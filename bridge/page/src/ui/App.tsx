@@ -6,20 +6,16 @@ import { href, type Route, route } from "../route";
 import { words } from "../words";
 import { LinkTrouble } from "./Badge";
 import { Desk } from "./Desk";
-import { Devices } from "./Devices";
-import { Fleet } from "./Fleet";
 import { Help } from "./Help";
 import { Inbox } from "./Inbox";
-import { NewSession } from "./NewSession";
-import { Pair } from "./Pair";
+import { places } from "./places";
 import { Question } from "./Question";
 import { Session } from "./Session";
 import { Sessions } from "./Sessions";
-import { Settings } from "./Settings";
 import { SignIn } from "./SignIn";
 import { Tabs } from "./Tabs";
 
-const PLACES_WITHIN = new Set(["session", "question", "new", "pair", "devices"]);
+const PLACES_OF_TABS = new Set(["inbox", "sessions", "fleet", "settings"]);
 const wide = matchMedia("(min-width: 900px)");
 
 /** The whole page: the way in, or the places. */
@@ -42,7 +38,7 @@ export function App() {
 function Phone() {
   const at = route.value;
   useFocusOnArrival(at);
-  const isDeep = PLACES_WITHIN.has(at.at);
+  const isDeep = !PLACES_OF_TABS.has(at.at);
   return (
     <main class="phone">
       <LinkTrouble />
@@ -66,26 +62,11 @@ function useFocusOnArrival(at: Route): void {
 
 function Place() {
   const at = route.value;
-  switch (at.at) {
-    case "session":
-      return <Session key={at.id} id={at.id} />;
-    case "question":
-      return <Question id={at.id} />;
-    case "sessions":
-      return <Sessions />;
-    case "new":
-      return <NewSession />;
-    case "fleet":
-      return <Fleet />;
-    case "pair":
-      return <Pair />;
-    case "devices":
-      return <Devices />;
-    case "settings":
-      return <Settings />;
-    default:
-      return <Inbox />;
-  }
+  if (at.at === "session") return <Session key={at.id} id={at.id} />;
+  if (at.at === "question") return <Question id={at.id} />;
+  if (at.at === "sessions") return <Sessions />;
+  const Rare = places[at.at];
+  return Rare ? <Rare /> : <Inbox />;
 }
 
 function onWidth(changed: () => void): () => void {

@@ -5,16 +5,12 @@ import type { RoundTrip } from "../wire";
 import { words } from "../words";
 import { Age } from "./Age";
 import { Badge, LinkTrouble } from "./Badge";
-import { Devices } from "./Devices";
-import { Fleet } from "./Fleet";
 import { Inbox } from "./Inbox";
-import { NewSession } from "./NewSession";
-import { Pair } from "./Pair";
+import { places } from "./places";
 import { Question } from "./Question";
 import { RiskChip } from "./Risk";
 import { Session } from "./Session";
 import { SessionsByMachine } from "./Sessions";
-import { Settings } from "./Settings";
 import { Shown } from "./Shown";
 import { Tabs } from "./Tabs";
 import { useNames } from "./useNames";
@@ -115,11 +111,8 @@ function Middle() {
     const sessionId = store.roundTrips.value.get(at.id)?.sessionId;
     return sessionId ? <Session key={sessionId} id={sessionId} beside /> : <Inbox wide />;
   }
-  if (at.at === "new") return <NewSession />;
-  if (at.at === "pair") return <Pair />;
-  if (at.at === "devices") return <Devices />;
-  if (at.at === "fleet") return <Fleet wide />;
-  return at.at === "settings" ? <Settings wide /> : <Inbox wide />;
+  const Rare = places[at.at];
+  return Rare ? <Rare wide /> : <Inbox wide />;
 }
 
 // The question that is opened, else the first that waits in the session that is shown.

@@ -23,6 +23,9 @@ export function Sessions() {
       </Bar>
       <div class="scroll">
         <SessionsByMachine />
+        <p class="note">
+          <a href={href({ at: "history" })}>{words.settings.withinSub.history}</a>
+        </p>
       </div>
     </section>
   );

@@ -50,9 +50,7 @@ export function Settings({ wide = false }: { wide?: boolean }) {
             {!globalThis.crypto?.subtle && <p class="problem">{words.settings.insecure}</p>}
           </div>
         )}
-        <a class="btn" href={href({ at: "devices" })}>
-          {words.devices.open}
-        </a>
+        <Within />
         <NotificationCard />
         <fieldset class="card pad themes">
           <legend>{words.settings.theme}</legend>
@@ -78,5 +76,32 @@ export function Settings({ wide = false }: { wide?: boolean }) {
         )}
       </div>
     </section>
+  );
+}
+
+// What one's role does not open is said in words, not shown as a door that stays shut.
+function Within() {
+  const { store } = usePage();
+  const me = store.me.value;
+  const own = ["devices", "history"] as const;
+  const admins = ["audit", "rules"] as const;
+  const isAdmin = store.may("admin");
+  return (
+    <>
+      <nav class="card rows" aria-label={words.settings.more}>
+        {[...own, ...(isAdmin ? admins : [])].map((at) => (
+          <a key={at} class="row" href={href({ at })}>
+            <span class="two">
+              <span>{words.settings.within[at]}</span>
+              <span class="sub">{words.settings.withinSub[at]}</span>
+            </span>
+            <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true">
+              <path d="M9 5l7 7-7 7" />
+            </svg>
+          </a>
+        ))}
+      </nav>
+      {me && !isAdmin && <p class="note">{words.settings.adminsOnly(me.role, me.tenant)}</p>}
+    </>
   );
 }

@@ -1,0 +1,68 @@
+/** Words of the rules: what is decided, or asked more carefully, before anybody is asked. */
+
+export const words = {
+  heading: "Rules",
+  what: "The first rule that is about a question decides how it is asked. A machine's own settings come first: a rule never allows more than the machine does.",
+  admins: (role: string, tenant: string) =>
+    `Rules are made by admins of ${tenant}; you are ${role}. Ask one of them.`,
+  reading: "Reading the rules",
+  failed: (why: string) => `That did not work: ${why}`,
+  none: "There is no rule: every question is asked, and one answer counts.",
+  by: (who: string) => `by ${who}`,
+  remove: "Remove",
+  removeThis: (rule: string) => `Remove: ${rule}`,
+  removed: (rule: string) => `Removed: ${rule}`,
+  putBack: "Put it back",
+  make: "New rule",
+  action: "What is done",
+  actions: {
+    deny: "Refuse",
+    two_people: "Ask two people",
+    passkey: "Ask with a passkey",
+    ask: "Ask one person, whatever later rules say",
+    expire: "End without an answer",
+    escalate: "Call people again",
+    allow: "Allow, where the machine's owner lets rules allow",
+  } as Record<string, string>,
+  minutes: "After how many minutes",
+  about: "About which questions; what is left empty fits all",
+  risks: "Risk",
+  risk: { low: "low", medium: "medium", high: "high" } as Record<string, string>,
+  tools: "Kind of tool",
+  tool: {
+    execute: "runs a command",
+    edit: "changes a file",
+    delete: "deletes",
+    move: "moves",
+    fetch: "goes to the network",
+    read: "reads",
+  } as Record<string, string>,
+  commands: "Commands that begin with (one a line)",
+  commandsHint: "git push",
+  paths: "Files (one pattern a line)",
+  pathsHint: "deploy/*",
+  hosts: "Machines",
+  note: "Note for the other admins",
+  first: "Before all other rules",
+  try: "Try it on the last day",
+  tryAll: "Try these rules on the last day",
+  add: "Make this rule",
+  added: (rule: string) => `Now it holds: ${rule}`,
+  trying: "Trying",
+  tried: (found: number, of: number, hours: number) =>
+    `Of ${of.toLocaleString()} questions of the last ${hours} h, ${found.toLocaleString()} ${found === 1 ? "is" : "are"} of this kind.`,
+  triedNone: (of: number, hours: number) =>
+    of === 0
+      ? `There was no question in the last ${hours} h to try it on.`
+      : `It is about none of the ${of.toLocaleString()} questions of the last ${hours} h.`,
+  would: {
+    deny: "would be refused",
+    two_people: "would ask two people",
+    passkey: "would ask with a passkey",
+    ask: "would be asked",
+    expire: "would end unanswered in time",
+    escalate: "would call again",
+    allow: "would be allowed",
+  } as Record<string, string>,
+  was: (what: string) => `was ${what.replaceAll("_", " ")}`,
+};
