@@ -43,3 +43,9 @@ def command_words(chosen: argparse.Namespace) -> list[str]:
         return list(split_line(chosen.line))
     except CommandRefused as error:
         raise WrongUse(str(error)) from None
+
+
+def model_of(chosen: argparse.Namespace) -> dict[str, str]:
+    """Give the environment that names ferret's model, where the command line does."""
+    model = getattr(chosen, "model", None)
+    return {"FERRET_MODEL": model} if model else {}

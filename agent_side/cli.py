@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_side import undo_line
-from agent_side.agent_options import add_agent, add_pass_env, command_words
+from agent_side.agent_options import add_agent, add_pass_env, command_words, model_of
 from agent_side.command_line import (
     WRONG_USE,
     Parser,
@@ -132,6 +132,7 @@ def _add_ferret(commands: Any) -> None:
     )
     serve.set_defaults(run=_connect, agent="ferret", stdio=True)
     serve.add_argument("--bridge", dest="relay", metavar="URL", help="the relay to attach to")
+    serve.add_argument("--model", metavar="MODEL", help="ferret's model (else FERRET_MODEL)")
     add_pass_env(serve)
     _add_connector(serve)
 
@@ -255,7 +256,8 @@ def _connect(chosen: argparse.Namespace) -> int:
         relay = _target(chosen, "FERRET_BRIDGE_TOKEN") if chosen.relay else None
         if not chosen.agent and not argv and default_agent(os.environ) == DEMO:
             return _end(NO_AGENT, "no agent is installed here; `chimera-bridge doctor` says how to")
-        command = command_for(chosen.agent, argv, cwd, os.environ, chosen.pass_env)
+        environ = {**os.environ, **model_of(chosen)}
+        command = command_for(chosen.agent, argv, cwd, environ, chosen.pass_env)
         settings = ConnectorSettings(
             name=chosen.name or _name_of(command),
             cwd=cwd,
