@@ -17,7 +17,8 @@ from bridge.protocol.close_codes import CloseCode
 from bridge.protocol.cursor import START, Cursor
 from bridge.subscriber import Subscriber
 from bridge.viewer import Item
-from bridge.websocket import Peer, Socket, take_over
+from bridge.websocket import take_over
+from bridge.wire import Peer, Socket
 
 FRAME_LIMIT = 16 << 20
 TENANT = "bench"

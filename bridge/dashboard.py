@@ -34,7 +34,7 @@ from bridge.questions import Asked, Questions, ended, open_entry
 from bridge.subscriber import WHOLE
 from bridge.viewer import Reading
 from bridge.waiting import Waiting
-from bridge.websocket import Socket
+from bridge.wire import Socket
 
 if TYPE_CHECKING:
     from bridge.relay import Relay

@@ -10,7 +10,7 @@ import msgspec
 from bridge.protocol import errors, jsonrpc
 from bridge.protocol.errors import AgentUnavailable, Overloaded
 from bridge.protocol.jsonrpc import Payload
-from bridge.websocket import Socket
+from bridge.wire import Socket
 
 AT_ONCE = 4  # its line has entries to carry too
 IN_ALL = 32  # with those that wait

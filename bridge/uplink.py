@@ -42,7 +42,7 @@ from bridge.protocol.errors import (
 )
 from bridge.protocol.jsonrpc import Payload
 from bridge.protocol.uplink import AgentCard, Hello, HelloResult, SessionCard
-from bridge.websocket import Socket
+from bridge.wire import Socket
 
 if TYPE_CHECKING:
     from bridge.relay import Relay

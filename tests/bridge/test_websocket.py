@@ -12,7 +12,8 @@ import websockets
 from fakes.wire import EchoServer, RawClient, masked
 
 from bridge.protocol.close_codes import CloseCode
-from bridge.websocket import RelayWebSocketProtocol, Wire
+from bridge.websocket import RelayWebSocketProtocol
+from bridge.wire import Wire
 
 MALFORMED = [
     masked(1, b"\xff"),

@@ -46,7 +46,7 @@ async def test_an_answer_over_a_cut_line_is_recorded_first_and_applied_once(stag
 
 async def test_what_is_said_while_a_dashboard_is_away_is_there_when_it_is_back(stage):
     """B01."""
-    at = await stage(turns=[[{"chunks": 500, "every": 0.001}]])
+    at = await stage(turns=[[{"chunks": 500, "every": 0.001, "apart": True}]])
     alice, session = await at.opened()
     bob = await at.joined(session, "bob")
     alice.prompt(session, "go")
@@ -60,7 +60,7 @@ async def test_what_is_said_while_a_dashboard_is_away_is_there_when_it_is_back(s
 
 async def test_a_dashboard_that_comes_back_again_and_again_sees_each_entry_once(stage):
     """B02."""
-    at = await stage(turns=[[{"chunks": STREAMED, "every": 0.0003}]])
+    at = await stage(turns=[[{"chunks": STREAMED, "every": 0.0003, "apart": True}]])
     alice, session = await at.opened()
     bob = await at.joined(session, "bob")
     alice.prompt(session, "go")
@@ -142,7 +142,7 @@ async def test_what_the_agent_says_after_its_turn_is_shown_behind_the_turns_end(
 
 
 async def test_connector_and_dashboard_come_back_to_a_relay_that_was_killed(own_stage, own_site):
-    stream = {"chunks": 400, "every": 0.002}
+    stream = {"chunks": 400, "every": 0.002, "apart": True}
     made = {"chunks": 1, "text": "made"}
     at = await own_stage(turns=[[asks({}, 0, wait=False), stream, {"await": 0}, made]])
     alice, session = await at.opened()

@@ -47,7 +47,7 @@ async def test_a_killed_connector_that_starts_again_goes_on_and_closes_what_was_
 
 async def test_an_agent_that_streams_at_full_speed_is_never_said_to_be_away(stage):
     """C02."""
-    at = await stage(turns=[[{"chunks": 3_000, "text": "x" * 2_000}]])
+    at = await stage(turns=[[{"chunks": 3_000, "text": "x" * 2_000, "apart": True}]])
     alice, session = await at.opened()
     bob = await at.enter("bob", role="viewer")
     turn = alice.prompt(session, "go")

@@ -28,7 +28,8 @@ A step is an object with one of these keys:
     {"await": 0}                       wait for the answer to that question
     {"notify": [method, params]}       any notification
     {"chunks": N, "text": "..."}       N agent_message_chunks; "kind" names another update; in the
-                                       text {i} is the number, {at} the time in ns; "every": seconds
+                                       text {i} is the number, {at} the time in ns; "every": seconds;
+                                       "apart": each a message of its own, which nobody joins
     {"delay_until_file": path}         go on when the file exists
     {"until_cancel": true}             go on when the turn is cancelled
     {"write": [path, text]}            write a file
@@ -248,7 +249,8 @@ class Turn:
             text = step.get("text", "part {i} ").replace("{i}", str(i))
             text = text.replace("{at}", str(time.time_ns()))
             kind = step.get("kind", "agent_message_chunk")
-            self.update(step, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+            piece = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+            self.update(step, piece | ({"messageId": f"m{i}"} if step.get("apart") else {}))
             time.sleep(step.get("every", 0))
 
     def do_delay_until_file(self, step: Any) -> None:

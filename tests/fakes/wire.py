@@ -15,7 +15,8 @@ from fastapi import FastAPI, WebSocket
 
 from bridge.frames import close_frame, ping_frame, text_frame
 from bridge.limits import Admission, SocketLimits
-from bridge.websocket import RelayWebSocketProtocol, Socket, take_over
+from bridge.websocket import RelayWebSocketProtocol, take_over
+from bridge.wire import Socket
 
 FRAME_LIMIT = 1 << 20
 WITHIN = 10.0
