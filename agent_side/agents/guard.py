@@ -16,6 +16,7 @@ import signal
 import sys
 
 GRACE_SECONDS = 3.0  # between asking the group to end and ending it
+CLOSING_SECONDS = 0.05  # an agent that sees the end of its input may be faster than our pipe
 NOT_STARTED = 127  # as shells say it
 
 
@@ -60,7 +61,7 @@ def _wait(child: int, lifeline: int, wake: int) -> int:
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            if lifeline not in watched:
+            if lifeline not in watched or select.select([lifeline], [], [], CLOSING_SECONDS)[0]:
                 os.killpg(0, signal.SIGKILL)
             return status
         ready, _, _ = select.select(watched, [], [], timeout)

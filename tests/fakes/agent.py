@@ -28,8 +28,8 @@ A step is an object with one of these keys:
     {"await": 0}                       wait for the answer to that question
     {"notify": [method, params]}       any notification
     {"chunks": N, "text": "..."}       N agent_message_chunks; "kind" names another update; in the
-                                       text {i} is the number, {at} the time in ns; "every": seconds;
-                                       "apart": each a message of its own, which nobody joins
+                                       text {i} is the number, {at} the time in ns; "every": seconds
+                                       "apart": true: each a message of its own, which nobody joins
     {"delay_until_file": path}         go on when the file exists
     {"until_cancel": true}             go on when the turn is cancelled
     {"write": [path, text]}            write a file
