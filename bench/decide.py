@@ -160,7 +160,7 @@ def _script_alone(url: str) -> list[float]:
     named = [keys.asked(TENANT, session), keys.audit(TENANT), keys.mail(TENANT, agent)]
     named += [keys.mailed(TENANT, agent), keys.claim(TENANT, agent)]
     named += [keys.watch(keys.mail(TENANT, agent)), keys.changes(TENANT)]
-    named += [keys.watch(keys.changes(TENANT))]
+    named += [keys.watch(keys.changes(TENANT)), keys.rules(TENANT)]
     fields = {"state": "open", "agent": agent, "session": session, "hash": hash_}
     fields |= {"kind": "permission", "option_kinds": '{"allow":"allow_once"}', "expires_at": ""}
     took = []
@@ -170,6 +170,7 @@ def _script_alone(url: str) -> list[float]:
         store.hset(question, mapping=fields | {"subject": "{}"})
         what = [id_, f"raw-d-{number}", hash_, '{"optionId":"allow"}', "allow", "{}", "{}"]
         what += ["60000", "1048576", '{"kind":"roundTrip","id":"x"}', agent, session]
+        what += ["", "", "", "1", "anna", "", "", "", "", ""]  # unsigned, and no rule is about it
         began = time.perf_counter()
         reply: Any = store.evalsha(wanted.sha, len(named) + 1, question, *named, *what)
         took.append((time.perf_counter() - began) * 1e6)

@@ -27,6 +27,7 @@ TENANT = "default"
 STAMPED = "{i} "
 LEFT = {"tasks": "bridge_tasks", "fds": "bridge_open_files"}
 SETTLE_SECONDS = 10
+TOKEN_SECONDS = 86_400  # runs of an hour are not about tokens that end
 
 
 class House:
@@ -73,7 +74,7 @@ class House:
 
     async def token(self, kind: str = "person", subject: str = "alice", **more: Any) -> str:
         role = Role.parse(more.get("role", "operator"))
-        return self._tokens.issue(kind, subject, more.get("tenant", TENANT), role)
+        return self._tokens.issue(kind, subject, more.get("tenant", TENANT), role, TOKEN_SECONDS)
 
     async def connect(self, **script: Any) -> Program:
         """Start a connector with an agent of that script, through the door."""
