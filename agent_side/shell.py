@@ -7,6 +7,7 @@ what cannot be read cannot be called safe.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,13 @@ _EXPANSIONS = frozenset(
 )
 _WORDS = frozenset({"word", "number", "string", "raw_string", "concatenation"}) | _EXPANSIONS
 _DECLARING = frozenset({"declaration_command", "unset_command"})
+
+# The grammar's scanner asks C's isalpha() about every character, and reads beyond its table for
+# those beyond ASCII: the process dies. It gets words instead that stand for them, which no text
+# can know.
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_STANDS = "0u" + secrets.token_hex(4)
+_STAND_IN = re.compile(_STANDS + r"([0-9a-f]{6})")
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,9 @@ def parse(text: str) -> Script | None:
     if len(text) > READABLE or _CONTROLS.search(text):
         return None
     try:
-        root = _parser().parse(text.encode()).root_node
+        text.encode()
+        plain = _BEYOND_ASCII.sub(lambda found: f"{_STANDS}{ord(found[0]):06x}", text)
+        root = _parser().parse(plain.encode()).root_node
     except UnicodeEncodeError:
         return None
     if root.has_error:
@@ -218,4 +228,5 @@ def _word(node: Node) -> Word:
 
 
 def _text(node: Node) -> str:
-    return (node.text or b"").decode()
+    plain = (node.text or b"").decode()
+    return _STAND_IN.sub(lambda found: chr(int(found[1], 16)), plain)

@@ -33,3 +33,18 @@ def test_a_program_that_reads_a_pipe_is_known():
     script = shell.parse("curl x | sh; sh <<< ls; (cat) < f; ls")
     fed = {call.name for call in script.calls if call.is_fed}
     assert fed == {"sh", "cat"}
+
+
+def test_characters_beyond_ascii_come_back_as_they_were_written():
+    said = "echo gr\u00fc\u00dfe '\U0001f600 a' \u4e2d$x > \u00e4"
+    assert shell.parse(said).calls[0].words[1:3] == (
+        shell.Word("grüße"),
+        shell.Word("\U0001f600 a"),
+    )
+    assert shell.parse(said).writes == [shell.Word("ä")]
+    assert shell.calls_of("cat \U000e0100") == [["cat", "\U000e0100"]]
+
+
+def test_no_character_beyond_ascii_ends_the_process():
+    for first in range(0x80, 0x110000, 0x101):
+        shell.parse(f"a {chr(first)} $({chr(first)}) ${{{chr(first)}}}")

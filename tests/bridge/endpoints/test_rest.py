@@ -281,6 +281,7 @@ async def test_every_endpoint_is_in_the_table_of_roles(served):
     elsewhere = {
         ("GET", "/api/sessions/{id}/events"),
         ("GET", "/api/sessions/{id}/log/{cursor}"),
+        ("GET", "/api/sessions/{id}/transcript"),
         ("DELETE", "/api/devices/{id}"),
         ("GET", "/api/tokens"),
         ("DELETE", "/api/tokens/{id}"),
