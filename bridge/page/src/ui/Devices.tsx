@@ -9,13 +9,15 @@ import { Shown } from "./Shown";
 
 /** Every device that signs for me, and the end of one that is lost. */
 export function Devices() {
+  const { store } = usePage();
   const [found, setFound] = useState<PairedDevice[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const read = () =>
     devices().then(setFound, (error: Error) => setProblem(words.devices.failed(error.message)));
+  const agents = store.agents.value; // a machine that pairs tells it by its agent
   useEffect(() => {
     void read();
-  }, []);
+  }, [agents]);
   const revoke = async (id: string) => {
     try {
       await revokeDevice(id);
