@@ -5,7 +5,6 @@ The proof is a DPoP header (RFC 9449): for one address, one token, one moment, o
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -14,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
+
+from bridge.protocol import base64url
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -46,12 +47,12 @@ class ProofKey:
             "htu": http_address(url),
             "iat": int(time.time()),
             "jti": secrets.token_urlsafe(16),
-            "ath": _text64(hashlib.sha256(token.encode()).digest()),
+            "ath": base64url.encode(hashlib.sha256(token.encode()).digest()),
         }
-        said = ".".join(_text64(json.dumps(part).encode()) for part in (header, claims))
+        said = ".".join(base64url.encode(json.dumps(part).encode()) for part in (header, claims))
         r, s = decode_dss_signature(key.sign(said.encode(), ec.ECDSA(hashes.SHA256())))
         raw = r.to_bytes(_COORDINATE_BYTES) + s.to_bytes(_COORDINATE_BYTES)
-        return f"{said}.{_text64(raw)}"
+        return f"{said}.{base64url.encode(raw)}"
 
     def _own(self) -> EllipticCurvePrivateKey:
         if self._key is None:
@@ -105,9 +106,5 @@ def _place(draft: Path, file: Path) -> None:
 
 def _jwk(key: Any) -> dict[str, str]:
     numbers = key.public_key().public_numbers()
-    x, y = (_text64(n.to_bytes(_COORDINATE_BYTES)) for n in (numbers.x, numbers.y))
+    x, y = (base64url.encode(n.to_bytes(_COORDINATE_BYTES)) for n in (numbers.x, numbers.y))
     return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
-
-
-def _text64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -13,19 +13,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bridge import params as read
-from bridge.agents import AgentRecord, attachment_json
+from bridge import status
+from bridge.agents import AgentRecord
 from bridge.history import PAGE_LIMIT
+from bridge.identity import renewed
 from bridge.mail import Letter, message_for
 from bridge.protocol import acp, entry, jsonrpc
-from bridge.protocol.attachment import Reason, State
+from bridge.protocol.attachment import State
 from bridge.protocol.cursor import START, Cursor
 from bridge.protocol.entry import META_KEY
 from bridge.protocol.errors import (
     AgentUnavailable,
     InvalidParams,
     MethodNotFound,
-    NotAllowed,
-    StoreUnavailable,
 )
 from bridge.protocol.jsonrpc import Id, Payload
 from bridge.protocol.round_trip import Decision
@@ -99,11 +99,7 @@ async def _initialize(dashboard: Dashboard, _request: Id, params: Payload) -> Pa
 
 async def _token(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
     who = dashboard.identity
-    fresh = dashboard.relay.tokens.verify(str(params.get("token", "")), "person", door=who.door)
-    await dashboard.relay.token_register.check(fresh)
-    if (fresh.tenant, fresh.subject) != (who.tenant, who.subject):
-        raise NotAllowed("the new token is of another subject")
-    dashboard.relay.token_register.note(fresh)
+    fresh = await renewed(dashboard.relay, who, str(params.get("token", "")))
     dashboard.renew(fresh)
     return {"expiresAt": fresh.expires_at and entry.timestamp(fresh.expires_at)}
 
@@ -153,38 +149,8 @@ async def _watch(dashboard: Dashboard, request: Id, params: Payload) -> Payload:
 
 
 async def _status(dashboard: Dashboard, _request: Id, params: Payload) -> Payload:
-    health = dashboard.relay.health
-    try:
-        shown = await _known_status(dashboard, params)
-    except StoreUnavailable:
-        since = entry.timestamp(health.since) if health.trouble else None
-        shown = {"state": State.UNKNOWN.value, "reason": Reason.STORE_DOWN.value, "since": since}
-        shown |= {"lastSeen": None, "roundTripMs": None, "watching": [], "open": []}
-    relay = {"version": dashboard.relay.version, "node": dashboard.relay.node}
-    return {**shown, "relay": {**relay, "store": health.as_json()}}
-
-
-async def _known_status(dashboard: Dashboard, params: Payload) -> Payload:
-    relay, tenant = dashboard.relay, dashboard.identity.tenant
-    session_id = params.get("sessionId")
-    if session_id is None:
-        agents = await relay.agents.list(tenant)
-        attached = [a for a in agents if a.attachment.state is State.ATTACHED]
-        if not agents:
-            raise AgentUnavailable("no agent has ever been attached here")
-        agent = (attached or agents)[0].id
-        shown = attachment_json((attached or agents)[0].attachment)
-        questions = await relay.round_trips.list(tenant)
-        watching: list[Any] = []
-    else:
-        record = await relay.sessions.get(tenant, read.text(params, "sessionId"))
-        agent = record.agent
-        shown = attachment_json(record.attachment)
-        questions = await relay.round_trips.list(tenant, session_id=record.session_id)
-        watching = (await relay.presence.of(tenant, [record.session_id]))[0]
-    is_attached = shown["state"] == State.ATTACHED.value
-    shown["roundTripMs"] = await relay.agents.round_trip_ms(tenant, agent) if is_attached else None
-    return {**shown, "watching": watching, "open": [one.id for one in questions]}
+    asked = None if params.get("sessionId") is None else read.text(params, "sessionId")
+    return await status.of(dashboard.relay, dashboard.identity.tenant, asked)
 
 
 # Sessions.

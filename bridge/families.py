@@ -6,8 +6,6 @@ the store, which holds the newest number, holds nothing that signs anybody in.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from bridge import keys
 from bridge.audit import Audit
 from bridge.identity import Identity, Kind
+from bridge.protocol import base64url
 from bridge.protocol.acp import Role
 from bridge.protocol.entry import Origin
 from bridge.protocol.errors import InvalidParams, TokenInvalid
@@ -117,7 +116,7 @@ class Families:
         token = self._tokens.issue(kind, subject, tenant, role, life, family=family)
         said = f"{tenant}.{family.id}.{number}"
         kid, signature = self._tokens.sign(_SIGNED_FOR + said.encode())
-        return Grant(token, f"{said}.{kid}.{_text64(signature)}", life)
+        return Grant(token, f"{said}.{kid}.{base64url.encode(signature)}", life)
 
     def _read(self, text: str) -> tuple[str, str, int]:
         """Give the tenant, family and number of a refresh token that we signed."""
@@ -129,16 +128,13 @@ class Families:
         try:
             if key is None:
                 raise _refused("it is none")
-            raw = base64.b64decode(signature + "=" * (-len(signature) % 4), b"-_", validate=True)
-            key.verify(raw, _SIGNED_FOR + f"{tenant}.{family}.{number}".encode())
+            key.verify(
+                base64url.decode(signature), _SIGNED_FOR + f"{tenant}.{family}.{number}".encode()
+            )
             return check_tenant(tenant), keys.check_id(family, "token id"), int(number)
-        except (binascii.Error, InvalidSignature, InvalidParams):
+        except (ValueError, InvalidSignature, InvalidParams):
             raise _refused("it is none") from None
 
 
 def _refused(why: str) -> TokenInvalid:
     return TokenInvalid(f"invalid refresh token: {why}", reason="refresh_refused")
-
-
-def _text64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

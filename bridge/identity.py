@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +26,7 @@ SUBPROTOCOLS: dict[Kind, str] = {"person": "acp.v1", "agent": "chimera.uplink.v1
 BEARER_SUBPROTOCOL = "bearer."
 SECURE_COOKIE = "__Host-bridge"
 LOOPBACK_COOKIE = "bridge_local"  # browsers take no Secure cookie over plain http
+OPENING_SECONDS = 60.0  # at the most, between the check of a token and the watch over it
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _TOKEN = re.compile(r"eyJ[\w-]{5,}\.[\w-]*\.")  # how every JWT begins
@@ -65,17 +68,27 @@ class Identity:
 class Identities:
     """The open connections of this process by the login or token they live from."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with none; ``clock`` gives seconds."""
         self._watchers: dict[str, list[Callable[[], None]]] = {}
+        self._ended: dict[str, float] = {}  # lately, and when; the oldest first
+        self._clock = clock
 
     def watch(self, token_id: str, on_closed: Callable[[], None]) -> Callable[[], None]:
-        """Call back once when the login or token ends; the result stops watching."""
+        """Call back once when the login or token ends; the result stops watching.
+
+        One that ended while the connection was being opened calls back in the next loop turn.
+        """
         self._watchers.setdefault(token_id, []).append(on_closed)
+        if token_id in self._ended:
+            asyncio.get_running_loop().call_soon(self.closed, token_id)
         return partial(self._stop, token_id, on_closed)
 
     def closed(self, token_id: str) -> int:
         """End every connection that lives from it; gives how many there were."""
+        now = self._clock()
+        self._ended = {id_: at for id_, at in self._ended.items() if now - at < OPENING_SECONDS}
+        self._ended[token_id] = now
         watchers = self._watchers.pop(token_id, [])
         for on_closed in watchers:
             on_closed()
@@ -117,6 +130,22 @@ async def identify(
         else "no token: make one with chimera-relay token --kind agent, and send it in the "
         "Authorization header"
     )
+
+
+async def renewed(relay: Relay, who: Identity, token: str) -> Identity:
+    """Give the identity of a fresh token for an open connection; raises TokenInvalid, NotAllowed.
+
+    It must be of the same subject and, for an agent, of the same key.
+    """
+    fresh = relay.tokens.verify(token, who.kind, door=who.door)
+    await relay.token_register.check(fresh)
+    if (fresh.tenant, fresh.subject) != (who.tenant, who.subject):
+        raise NotAllowed("the new token is of another subject")
+    if who.kind == "agent":
+        await relay.proofs.join(fresh, who.key)
+        fresh = replace(fresh, key=who.key)
+    relay.token_register.note(fresh)
+    return fresh
 
 
 def refuse_token_in_url(connection: HTTPConnection) -> None:

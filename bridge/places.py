@@ -17,8 +17,8 @@ from bridge.log import Appended
 from bridge.protocol import entry, uplink
 from bridge.protocol.cursor import Cursor
 from bridge.protocol.entry import Envelope
-from bridge.protocol.errors import InvalidRequest
-from bridge.protocol.uplink import Arrivals, Stored
+from bridge.protocol.errors import InvalidParams, InvalidRequest
+from bridge.protocol.uplink import Arrivals, SessionCard, Stored
 
 if TYPE_CHECKING:
     from bridge.relay import Relay
@@ -89,6 +89,16 @@ class Places:
         on_stored = partial(self._on_stored, session_id)
         self._places[session_id] = Place(claim, stored, on_stored)
         return self._held.pop(session_id, [])
+
+    async def put(self, claim: Claim | None, card: SessionCard) -> list[bytes]:
+        """Store a session's card; gives the entries that came before the first; InvalidParams."""
+        if claim is None:
+            raise InvalidParams(f"session {card.session_id!r:.80} is of an agent not in hello")
+        await self._relay.sessions.put_card(claim, card)
+        if card.session_id in self:
+            return []
+        last = await self._relay.log.last(claim.tenant, card.session_id)
+        return self.add(card.session_id, claim, last)
 
     def stored(self) -> list[Stored]:
         """Give how far each session is stored."""

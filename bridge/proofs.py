@@ -6,8 +6,6 @@ to that key; from then on a copy of the token alone opens nothing.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
 import re
@@ -23,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from bridge import keys
 from bridge.audit import Audit
 from bridge.identity import Identity
+from bridge.protocol import base64url
 from bridge.protocol.errors import TokenInvalid
 from bridge.redis import Store
 
@@ -81,9 +80,8 @@ class Proofs:
     ) -> str:
         """Let a token pass with a good proof, or an unbound one without; raises TokenInvalid.
 
-        ``urls``: the addresses that this request may have been meant for; without a ``token`` the
-        proof need not name one. Gives the key's
-        thumbprint, '' without a proof.
+        ``urls``: the addresses that this request may have been meant for. Without a ``token`` the
+        proof need not name one. Gives the key's thumbprint, '' without a proof.
         """
         if proof is None:
             await self.join(identity, "")
@@ -134,7 +132,7 @@ class Proofs:
             )
         if abs(self._clock() - claims.iat) > AGE_SECONDS:
             raise _refused("it is of another time: is a clock wrong?")
-        if token is not None and claims.ath != _text64(hashlib.sha256(token.encode()).digest()):
+        if token is not None and claims.ath != _hash(token):
             raise _refused("it is for another token")
         if _ID.fullmatch(claims.jti) is None:
             raise _refused("its jti is none")
@@ -146,9 +144,9 @@ def read(proof: str) -> tuple[Claims, str]:
         raise _refused("it is malformed")
     head, body, signature = proof.split(".")
     try:
-        header, claims = _read_header(_bytes64(head)), _read_claims(_bytes64(body))
-        raw, x, y = _bytes64(signature), _bytes64(header.jwk.x), _bytes64(header.jwk.y)
-    except (msgspec.DecodeError, binascii.Error, RecursionError):
+        header, claims = _read_header(base64url.decode(head)), _read_claims(base64url.decode(body))
+        raw, x, y = map(base64url.decode, (signature, header.jwk.x, header.jwk.y))
+    except (ValueError, RecursionError):
         raise _refused("it is malformed") from None
     known = (header.typ, header.alg, header.jwk.kty, header.jwk.crv)
     sizes = {len(x), len(y)} == {_COORDINATE_BYTES} and len(raw) == 2 * _COORDINATE_BYTES
@@ -165,23 +163,17 @@ def read(proof: str) -> tuple[Claims, str]:
     return claims, thumbprint_of(header.jwk.x, header.jwk.y)
 
 
+def _hash(text: str) -> str:
+    return base64url.encode(hashlib.sha256(text.encode()).digest())
+
+
 def thumbprint_of(x: str, y: str) -> str:
     """Give a P-256 key's thumbprint (RFC 7638)."""
     canonical = json.dumps(
         {"crv": "P-256", "kty": "EC", "x": x, "y": y}, separators=(",", ":"), sort_keys=True
     )
-    return _text64(hashlib.sha256(canonical.encode()).digest())
+    return _hash(canonical)
 
 
 def _refused(why: str) -> TokenInvalid:
     return TokenInvalid(f"invalid proof: {why}", reason="proof_invalid")
-
-
-def _text64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _bytes64(text: str) -> bytes:
-    if "=" in text:
-        raise binascii.Error("padded")
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -7,8 +7,6 @@ list that every process holds; a counter says when it changed, and is looked at 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
@@ -17,6 +15,7 @@ import msgspec
 from bridge import keys
 from bridge.identity import Identity
 from bridge.outage import Outage
+from bridge.protocol import base64url
 from bridge.protocol.entry import timestamp
 from bridge.protocol.errors import InvalidParams, NotFound, StoreUnavailable, TokenInvalid
 from bridge.protocol.jsonrpc import Payload
@@ -204,10 +203,9 @@ class TokenRegister:
 def id_of(text: str) -> str:
     """Give a token's id, from the token or as it is; raises InvalidParams."""
     if text.count(".") == 2:  # noqa: PLR2004 (a JWT's parts)
-        body = text.split(".")[1]
         try:
-            claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+            claims = msgspec.json.decode(base64url.decode(text.split(".")[1]))
             text = str(claims.get("fam") or claims["jti"])
-        except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InvalidParams("this is no token: give it whole, or its id") from None
     return keys.check_id(text, "token id")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import secrets
 import time
@@ -18,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from bridge.identity import Identity, Kind
+from bridge.protocol import base64url
 from bridge.protocol.acp import Role
 from bridge.protocol.errors import InvalidParams, TokenInvalid
 from bridge.signing_keys import SigningKeys
@@ -146,8 +145,8 @@ class Tokens:
         if len(token) > SIZE_LIMIT or not token.isascii():
             raise TokenInvalid("invalid token")
         try:
-            header = _read_header(_decode_segment(token.partition(".")[0]))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, binascii.Error):
+            header = _read_header(base64url.decode(token.partition(".")[0]))
+        except (ValueError, RecursionError):
             raise TokenInvalid("invalid token") from None
         if header.alg != _ALGORITHM:
             raise TokenInvalid("invalid token")
@@ -204,15 +203,15 @@ def _verify(token: str, key: Ed25519PublicKey) -> None:
     """Raise TokenInvalid unless the key signed it (RFC 7515, section 5.2)."""
     signed, _, signature = token.rpartition(".")
     try:
-        key.verify(_decode_segment(signature), signed.encode())
-    except (InvalidSignature, binascii.Error):
+        key.verify(base64url.decode(signature), signed.encode())
+    except (InvalidSignature, ValueError):
         raise TokenInvalid("invalid token") from None
 
 
 def _claims(token: str) -> _Claims:
     try:
-        payload = _decode_segment(token.partition(".")[2].rpartition(".")[0])
-    except binascii.Error:
+        payload = base64url.decode(token.partition(".")[2].rpartition(".")[0])
+    except ValueError:
         raise TokenInvalid("invalid token") from None
     try:
         return _read_claims(payload)
@@ -231,12 +230,6 @@ def _check_words(claims: _Claims) -> None:
         raise TokenInvalid(f"invalid token: unknown role {claims.role[:80]!r}") from None
     if not claims.jti:
         raise TokenInvalid("invalid token: jti is empty")
-
-
-def _decode_segment(segment: str) -> bytes:
-    if segment.endswith("="):
-        raise binascii.Error("padded")
-    return base64.b64decode(segment + "=" * (-len(segment) % 4), altchars=b"-_", validate=True)
 
 
 def _ago(seconds: float) -> str:

@@ -41,7 +41,7 @@ class Transcripts:
         """Give a session's text in pieces, the oldest entry first; raises StoreUnavailable."""
         begins = await self._log.read(tenant, session.session_id, START, 1)
         facts = _facts(session, begins[0] if begins else None)
-        entries = self._entries(tenant, session.session_id)
+        entries = self._entries(tenant, session)
         if form == "json":
             async for piece in _as_json(facts, entries):
                 yield piece
@@ -52,11 +52,15 @@ class Transcripts:
             yield "".join(writer.passage(one) for text in some for one in _read(text)).encode()
         yield writer.end().encode()
 
-    async def _entries(self, tenant: str, session_id: str) -> Entries:
-        cursor = START
-        while found := await self._log.read(tenant, session_id, cursor, READ_AT_ONCE):
+    async def _entries(self, tenant: str, session: SessionRecord) -> Entries:
+        """Read up to what the session held when it was asked for: a running one has no end."""
+        cursor, last = START, session.cursor
+        while cursor < last:
+            found = await self._log.read(tenant, session.session_id, cursor, READ_AT_ONCE)
+            if not found:
+                return
             cursor = found[-1][0]
-            yield [text for _, text in found]
+            yield [text for at, text in found if at <= last]
 
 
 async def _as_json(facts: Payload, entries: Entries) -> AsyncIterator[bytes]:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +19,14 @@ from bridge import introductions, keys
 from bridge.agents import CLAIMED, RENEW_SECONDS, Claim
 from bridge.changes import Change
 from bridge.errands import Errands, Work
-from bridge.identity import Identity
+from bridge.identity import Identity, renewed
 from bridge.inbox import Entries, Followed
 from bridge.inquiries import Inquiries
 from bridge.introductions import Introductions
 from bridge.mail import parse_mail
 from bridge.outage import Outage
 from bridge.places import Places
-from bridge.protocol import entry, jsonrpc, uplink
+from bridge.protocol import close_codes, entry, jsonrpc, uplink
 from bridge.protocol.attachment import Reason
 from bridge.protocol.close_codes import CloseCode
 from bridge.protocol.errors import (
@@ -35,7 +34,6 @@ from bridge.protocol.errors import (
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
-    NotAllowed,
     NotFound,
     Replaced,
     StoreUnavailable,
@@ -53,10 +51,6 @@ DEAD_SECONDS = uplink.PING_AFTER_SECONDS + uplink.DEAD_AFTER_SECONDS - 1.0
 MAX_ERRANDS = 2_000  # a connector that sends faster than the store takes is told to come again
 
 logger = logging.getLogger(__name__)
-
-
-class _Journaled(msgspec.Struct, rename="camel"):
-    up_to: int
 
 
 class Uplink:
@@ -183,7 +177,7 @@ class Uplink:
             result = await self._greet(hello)
         except BridgeError as error:
             self._socket.send(jsonrpc.error(request.id, error))
-            self._socket.close(_close_code(error), error.message[:100])
+            self._socket.close(close_codes.of(error.close_code), error.message[:100])
             return
         except BaseException:
             self._socket.close(CloseCode.INTERNAL)
@@ -230,15 +224,7 @@ class Uplink:
         )
 
     async def _place(self, card: SessionCard) -> None:
-        claim = self._claims.get(card.agent)
-        if claim is None:
-            raise InvalidParams(f"session {card.session_id!r:.80} is of an agent not in hello")
-        await self._relay.sessions.put_card(claim, card)
-        if card.session_id in self._places:
-            return
-        last = await self._relay.log.last(claim.tenant, card.session_id)
-        held = self._places.add(card.session_id, claim, last)
-        if held:
+        if held := await self._places.put(self._claims.get(card.agent), card):
             self.received(held)
 
     # Everything else.
@@ -291,8 +277,9 @@ class Uplink:
             card = jsonrpc.typed(params, AgentCard)
             await relay.agents.put_card(self._claim(card.id), card)
         elif method == uplink.MAIL_JOURNALED:
+            up_to = jsonrpc.typed(params, uplink.MailJournaled).up_to
             for claim in self._claims.values():
-                await relay.mailbox.acknowledge(claim, jsonrpc.typed(params, _Journaled).up_to)
+                await relay.mailbox.acknowledge(claim, up_to)
         elif method == uplink.MAIL_DONE:
             done = jsonrpc.typed(params, uplink.MailDone)
             for claim in self._claims.values():
@@ -304,15 +291,9 @@ class Uplink:
 
     async def _renew_token(self, params: msgspec.Raw) -> dict[str, Any]:
         token = str(jsonrpc.payload(params).get("token", ""))
-        fresh = self._relay.tokens.verify(token, "agent", door=self.identity.door)
-        if (fresh.tenant, fresh.subject) != (self.identity.tenant, self.identity.subject):
-            raise NotAllowed("the new token is of another subject")
-        await self._relay.token_register.check(fresh)
-        await self._relay.proofs.join(fresh, self.identity.key)
+        fresh = self.identity = await renewed(self._relay, self.identity, token)
         self._stop_watching()
         self._stop_watching = self._relay.identities.watch(fresh.token_id, self.revoke)
-        self.identity = replace(fresh, key=self.identity.key)
-        self._relay.token_register.note(self.identity)
         return {"expiresAt": fresh.expires_at and entry.timestamp(fresh.expires_at)}
 
     def _claim(self, agent: str) -> Claim:
@@ -339,10 +320,8 @@ class Uplink:
     # Down.
 
     def _follow_mail(self, claim: Claim, journaled: int) -> None:
-        stream = keys.mail(claim.tenant, claim.agent)
-        after = f"{journaled}-0"
-        follow = self._relay.inbox.follow
-        self._followed.append(follow(claim.tenant, stream, after, self._on_mail))
+        place = (claim.tenant, keys.mail(claim.tenant, claim.agent), f"{journaled}-0")
+        self._followed.append(self._relay.inbox.follow(*place, self._on_mail))
 
     def _on_mail(self, entries: Entries) -> None:
         for stream_id, fields in entries:
@@ -420,7 +399,3 @@ class Uplink:
 
     def _tell(self, method: str, params: Any) -> None:
         self._socket.send(jsonrpc.notification(method, params))
-
-
-def _close_code(error: BridgeError) -> CloseCode:
-    return CloseCode(error.close_code)  # type: ignore[call-arg]

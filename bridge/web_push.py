@@ -7,8 +7,6 @@ redirect is followed, so that nobody makes the relay call addresses of its own n
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 import os
 import secrets
@@ -26,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from bridge.protocol import base64url
 from bridge.protocol.errors import InvalidParams
 
 PAYLOAD_LIMIT = 3000  # bytes; services take 4096 with what encryption adds
@@ -88,7 +87,7 @@ class WebPush:
     @property
     def public_key(self) -> str:
         """What a browser subscribes with (applicationServerKey, base64url)."""
-        return _text64(_point(self._own_key().public_key()))
+        return base64url.encode(_point(self._own_key().public_key()))
 
     def check(self, receiver: Receiver) -> None:
         """Refuse what is no subscription at a known push service; raises InvalidParams."""
@@ -222,12 +221,8 @@ def _read_or_make(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _text64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
 def _bytes64(text: str) -> bytes:
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        return base64url.decode(text)
+    except ValueError:
         raise ValueError(f"{text[:20]!r} is no base64url") from None

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Path, Response
 
-from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
+from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, push_shapes, shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.protocol.entry import timestamp
 from bridge.protocol.jsonrpc import Payload
@@ -30,7 +30,7 @@ router = APIRouter(
 )
 
 
-@router.get("", response_model=shapes.Push, response_model_exclude_none=True)
+@router.get("", response_model=push_shapes.Push, response_model_exclude_none=True)
 async def push(relay: TheRelay, viewer: Viewer) -> Payload:
     """Give the key to subscribe with, and one's browsers that are notified."""
     own = await relay.subscriptions.of(viewer)
@@ -40,8 +40,10 @@ async def push(relay: TheRelay, viewer: Viewer) -> Payload:
     }
 
 
-@router.put("/subscription", response_model=shapes.Subscription, response_model_exclude_none=True)
-async def subscribe(relay: TheRelay, viewer: Viewer, body: shapes.Subscribe) -> Payload:
+@router.put(
+    "/subscription", response_model=push_shapes.Subscription, response_model_exclude_none=True
+)
+async def subscribe(relay: TheRelay, viewer: Viewer, body: push_shapes.Subscribe) -> Payload:
     """Notify this browser from now on, or change of what."""
     receiver = Receiver(body.endpoint, body.keys.p256dh, body.keys.auth)
     relay.push.check(receiver)
@@ -61,7 +63,7 @@ async def unsubscribe(
     return Response(status_code=204)
 
 
-@router.post("/test", response_model=shapes.PushAttempts, response_model_exclude_none=True)
+@router.post("/test", response_model=push_shapes.PushAttempts, response_model_exclude_none=True)
 async def test(relay: TheRelay, viewer: Viewer) -> Payload:
     """Notify all of one's browsers and tell what became of each message."""
     attempts = await relay.notifier.test(viewer)

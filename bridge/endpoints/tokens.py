@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes
+from bridge.endpoints import SIGNED_IN, TheRelay, Viewer, shapes, token_shapes
 from bridge.endpoints.body import StrictRoute
 from bridge.identity import Identity, address_of, proof_of
 from bridge.protocol.acp import Role
@@ -27,7 +27,10 @@ router = APIRouter(
 
 
 @router.get(
-    "", dependencies=SIGNED_IN, response_model=shapes.TokensInUse, response_model_exclude_none=True
+    "",
+    dependencies=SIGNED_IN,
+    response_model=token_shapes.TokensInUse,
+    response_model_exclude_none=True,
 )
 async def tokens(relay: TheRelay, viewer: Viewer) -> Payload:
     """List one's own tokens that were used; an admin's list has everybody's, machines' too."""
@@ -51,7 +54,9 @@ async def revoke(
 
 
 @router.post("/refresh")
-async def refresh(relay: TheRelay, request: Request, body: shapes.Refresh) -> shapes.Refreshed:
+async def refresh(
+    relay: TheRelay, request: Request, body: token_shapes.Refresh
+) -> token_shapes.Refreshed:
     """Spend a refresh token: gives a token and the next refresh token.
 
     One that was spent before ends all that came from the same sign-in.
@@ -63,6 +68,6 @@ async def refresh(relay: TheRelay, request: Request, body: shapes.Refresh) -> sh
         return await relay.proofs.check(who, None, proof_of(request), urls, method="POST")
 
     grant = await relay.families.refresh(body.refresh_token, body.request_id, prove)
-    return shapes.Refreshed(
+    return token_shapes.Refreshed(
         token=grant.token, refresh_token=grant.refresh_token, expires_in=grant.expires_in
     )

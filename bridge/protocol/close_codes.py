@@ -42,9 +42,14 @@ class CloseCode(IntEnum):
     RATE_LIMITED = 4429, "rate limited", False
 
 
+def of(code: int) -> CloseCode:
+    """Give the close code of a number; raises ValueError."""
+    return CloseCode(code)  # type: ignore[call-arg]
+
+
 def is_final(code: int) -> bool:
     """Whether a peer that was closed with this code must not reconnect by itself."""
     try:
-        return CloseCode(code).final  # type: ignore[call-arg]
+        return of(code).final
     except ValueError:
         return False

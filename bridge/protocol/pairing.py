@@ -11,7 +11,6 @@ guess them (1 in 2**48).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
@@ -20,7 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from bridge.protocol import signing
+from bridge.protocol import base64url, signing
 from bridge.protocol.errors import PairingRefused, SignatureRefused
 
 LIFE_SECONDS = 120  # between showing the code and the answer of the device
@@ -84,7 +83,7 @@ class Invitation:
     @property
     def fragment(self) -> str:
         """Give what the QR code's URL carries behind the ``#``; it never reaches the relay."""
-        secret = base64.urlsafe_b64encode(self.secret).rstrip(b"=").decode()
+        secret = base64url.encode(self.secret)
         return f"pair={self.code}.{secret}"
 
     @property

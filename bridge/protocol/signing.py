@@ -7,8 +7,6 @@ pinned for the device it names, or not at all.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
 from typing import Any, TypeVar
@@ -19,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from bridge.protocol import base64url
 from bridge.protocol.errors import SignatureRefused
 
 ALGORITHM = "ES256"
@@ -72,7 +71,7 @@ TYPES: dict[type, str] = {DecisionClaims: "decision+jwt", MailClaims: "mail+jwt"
 
 def device_id(key: str) -> str:
     """Give the id of the device with this public key; raises SignatureRefused for no key."""
-    return _text64(hashlib.sha256(_POINT + _point(key)).digest())
+    return base64url.encode(hashlib.sha256(_POINT + _point(key)).digest())
 
 
 def check_key(key: str) -> str:
@@ -227,15 +226,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _bytes64(text: str) -> bytes:
-    """Decode base64url without padding, of which each text has exactly one form."""
     try:
-        found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raise SignatureRefused("not base64url") from None
-    if _text64(found) != text:
-        raise SignatureRefused("not canonical base64url")
-    return found
-
-
-def _text64(found: bytes) -> str:
-    return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
+        return base64url.decode(text)
+    except ValueError as error:
+        raise SignatureRefused(str(error)) from None

@@ -160,6 +160,12 @@ class Mail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     signature: str | None = None
 
 
+class MailJournaled(msgspec.Struct, frozen=True, rename="camel"):
+    """Up to where a connector has its mail on disk."""
+
+    up_to: int
+
+
 class MailDone(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What became of a mail: either a result or a JSON-RPC error object."""
 

@@ -276,6 +276,23 @@ def test_a_token_with_a_refresh_token_is_printed_as_json(run, state, redis_url):
     assert statuses == [200, 401]
 
 
+def test_a_token_that_was_revoked_on_the_command_line_is_listed_as_that_and_lets_nobody_in(
+    run, state, redis_url
+):
+    store = {"BRIDGE_REDIS_URL": redis_url}
+    who = ("--kind", "person", "--subject", "alice", "--tenant", "default")
+    token = run(state, "token", *who, **store).stdout.strip()
+    with relay(state, **store) as process:
+        assert get(f"{process.url}/api/tokens", token)[0] == 200
+        id_ = Tokens(state / "keys").verify(token, "person").token_id
+        assert f"{id_}  person  alice  until" in run(state, "tokens", "list", **store).stdout
+        assert id_ in run(state, "tokens", "revoke", token, **store).stdout
+        end = time.monotonic() + 5
+        while get(f"{process.url}/api/me", token)[0] == 200:
+            assert time.monotonic() < end
+    assert f"{id_}  person  alice  revoked" in run(state, "tokens", "list", **store).stdout
+
+
 def test_an_agents_token_needs_no_role(state, capsys, monkeypatch):
     monkeypatch.setenv("BRIDGE_STATE_DIR", str(state))
     assert main(["token", "--kind", "agent", "--subject", "build-03"]) == 0

@@ -1,9 +1,11 @@
 """Who a connection speaks for: tokens, tickets, cookies, and the pages that may use one."""
 
+import asyncio
+
 import pytest
 from starlette.requests import HTTPConnection
 
-from bridge.identity import Identities, identify
+from bridge.identity import OPENING_SECONDS, Identities, identify
 from bridge.origins import Origins
 from bridge.protocol.acp import Role
 from bridge.protocol.errors import AuthRequired, InvalidRequest, NotAllowed, TokenInvalid
@@ -260,3 +262,25 @@ def test_ending_a_login_ends_its_connections_and_no_others():
     assert identities.closed("a") == 1
     assert identities.closed("a") == 0
     assert ended == ["a1"]
+
+
+async def test_what_ended_while_a_connection_was_being_opened_ends_that_too():
+    now, ended = [0.0], []
+    identities = Identities(lambda: now[0])
+    identities.closed("a")
+    stop = identities.watch("a", lambda: ended.append("late"))
+    identities.watch("b", lambda: ended.append("other"))
+    assert ended == []  # whoever watches is not half made when it is called
+    await asyncio.sleep(0)
+    assert ended == ["late"]
+    stop()
+
+
+async def test_what_ended_long_ago_is_not_remembered():
+    now = [0.0]
+    identities = Identities(lambda: now[0])
+    identities.closed("a")
+    now[0] = OPENING_SECONDS + 1
+    identities.closed("b")
+    identities.watch("a", lambda: pytest.fail("nothing was remembered of it"))
+    await asyncio.sleep(0)

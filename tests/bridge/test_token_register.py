@@ -17,6 +17,12 @@ async def relay(redis_url):
         yield served
 
 
+@pytest.mark.parametrize("text", ["a.b.c", "ü.ü.ü", "e30.e30.e30", "a.W10.c", "..", "a b", "a/b"])
+def test_what_is_no_token_and_no_id_is_refused(text):
+    with pytest.raises(InvalidParams):
+        id_of(text)
+
+
 async def listed(client):
     return (await client.get("/api/tokens")).json()["tokens"]
 

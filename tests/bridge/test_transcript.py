@@ -9,6 +9,7 @@ from bridge.passages import Kind, Passage, passages
 from bridge.protocol import entry
 from bridge.protocol.acp import Role
 from bridge.protocol.entry import Meta, Origin
+from bridge.transcript import Transcripts
 from bridge.transcript_forms import Html, Markdown
 
 FACTS = {"title": "fix <it>", "cwd": "/w", "agent": "a1", "sessionId": "s1", "createdAt": ""}
@@ -112,6 +113,14 @@ async def test_json_has_each_entry_as_it_was_written(client, writer):
     found = json.loads((await taken(client, "json")).text)
     assert [one["params"]["update"]["text"] for one in found["entries"]] == ["update 1", "update 2"]
     assert found["complete"] is True
+
+
+async def test_a_session_that_goes_on_is_taken_away_as_it_was_when_it_was_asked_for(writer):
+    await writer.append(writer.update(1))
+    asked = await writer.sessions.get("acme", "s1")
+    await writer.append(writer.update(2))
+    pieces = [piece async for piece in Transcripts(writer.log).write("acme", asked, "json")]
+    assert len(json.loads(b"".join(pieces))["entries"]) == 1
 
 
 async def test_an_unknown_session_and_another_tenants_look_the_same(served, client, writer):
