@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.audit import EVENTS
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = {"chimera-bridge": "agent_side.cli", "chimera-relay": "bridge.cli"}
@@ -20,6 +22,16 @@ def document(name: str) -> str:
 
 def rows(name: str) -> list[str]:
     return [line for line in document(name).splitlines() if line.startswith("| ")]
+
+
+# The page
+
+
+def test_every_event_of_the_audit_has_its_words_on_the_page() -> None:
+    page = (ROOT / "bridge" / "page" / "src" / "words" / "audit.ts").read_text()
+    for table in ("events", "chips"):
+        said = page.partition(f"  {table}: {{")[2].partition("}")[0]
+        assert set(re.findall(r"^    (\w+):", said, re.MULTILINE)) == set(EVENTS)
 
 
 # Commands

@@ -48,6 +48,34 @@ async def test_who_approved_what_is_found_in_three_taps(shared_house, sign_in, f
     await expect(record.get_by_text("Hash of what was asked")).to_be_visible()
 
 
+PLACES = [
+    "",
+    "sessions",
+    "fleet",
+    "settings",
+    "devices",
+    "pair",
+    "new",
+    "history",
+    "audit",
+    "rules",
+]
+WIDER = """
+[...document.querySelectorAll("main .scroll, main .screen")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => `${one.className}: ${one.scrollWidth} > ${one.clientWidth}`)
+"""
+
+
+@pytest.mark.parametrize("width", [320, 390])
+async def test_no_place_is_wider_than_a_phone(shared_house, sign_in, width):
+    alice = await sign_in(shared_house, at={**PHONE, "width": width})
+    for place in PLACES:
+        await alice.go(f"#/{place}")
+        await expect(alice.page.locator("main h1").first).to_be_visible()
+        assert await alice.page.evaluate(WIDER) == [], place
+
+
 async def test_an_export_of_the_audit_can_be_taken_away(shared_house, sign_in):
     alice = await sign_in(shared_house)
     await alice.go("#/audit")

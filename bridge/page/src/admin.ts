@@ -1,4 +1,4 @@
-/** What an admin reads and changes over plain HTTP: the audit, rules, people, tokens, share links. */
+/** What an admin reads and changes over plain HTTP: the audit and the rules. */
 
 import { call } from "./api";
 import type { Answer, Origin } from "./wire";

@@ -5,7 +5,7 @@ import type { Asked } from "./notices";
 import { readOwnKey, sign } from "./own_key";
 import type { Option } from "./subject";
 import type { Agent, Decided } from "./wire";
-import { notifications as words } from "./words_notifications";
+import { notifications as words } from "./words/notifications";
 
 export interface Said {
   title: string;

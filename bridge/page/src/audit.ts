@@ -7,6 +7,8 @@ import { words } from "./words/audit";
 export type Span = "today" | "yesterday" | "week" | "month" | "all";
 export const SPANS: Span[] = ["today", "yesterday", "week", "month", "all"];
 const DAY = 86_400_000;
+/** What somebody tried who should not. */
+const BAD = new Set(["sandbox_violation", "token_reused"]);
 
 /** Gives the edges of a span as ISO 8601; a day is the reader's own. */
 export function edges(span: Span, now: number): { since?: string; until?: string } {
@@ -38,7 +40,7 @@ export function told(record: AuditRecord): Told {
   const rest = [who(record), waited(record), why(record)].filter(Boolean).join(" · ");
   const what = isAnswer || event === "escalated" ? (record.title ?? "") : (record.words ?? "");
   if (!isAnswer) {
-    const isBad = event === "refused" || event === "sign_in_refused" || event.endsWith("violation");
+    const isBad = BAD.has(event);
     const chip = words.chips[event] ?? event.replaceAll("_", " ");
     return { chip, tone: isBad ? "bad" : "quiet", what: what || subjectOf(record), rest };
   }
@@ -57,7 +59,7 @@ function outcome(record: AuditRecord): Pick<Told, "chip" | "tone"> {
 }
 
 function subjectOf(record: AuditRecord): string {
-  return String(record.detail ?? record.device ?? record.method ?? "");
+  return String(record.detail ?? record.device ?? record.subject ?? record.method ?? "");
 }
 
 function who({ by, event }: AuditRecord): string {

@@ -10,7 +10,7 @@ import {
   type Subject,
 } from "./subject";
 import type { Answer } from "./wire";
-import { notifications as words } from "./words_notifications";
+import { notifications as words } from "./words/notifications";
 
 export interface Asked {
   kind: "question";

@@ -40,7 +40,7 @@ export class Page {
   readonly signInProblem = signal<string | null>(null);
   readonly device = new Device();
   readonly signer = new Signer(this.store, this.device);
-  readonly pairing = new PairingWith(this.device, () => this.store.me.value);
+  readonly pairing = new PairingWith(this.device, this.store);
   readonly notifications = new Notifications();
   readonly connection: Connection;
   readonly decisions: Decisions;

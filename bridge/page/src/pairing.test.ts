@@ -1,8 +1,10 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { sha256Hex } from "./bytes";
 import { canonical } from "./canonical";
-import { comparison, proof, readCode, readInvitation } from "./pairing";
+import { comparison, proof, readCode, readInvitation, told } from "./pairing";
 import { spoken } from "./spoken";
+import { Store } from "./store";
+import type { Agent } from "./wire";
 
 // The same values stand in tests/bridge/protocol/test_golden.py: both sides must agree on each.
 describe("what both sides compute", () => {
@@ -57,4 +59,41 @@ describe("what is scanned or typed", () => {
 
 test("a number that two languages write differently is not signed", () => {
   expect(() => canonical({ params: [0.5] })).toThrow("whole numbers");
+});
+
+describe("a pairing is over when the machine is known to take what this device signs", () => {
+  const machine = (host: string, ...devices: string[]) =>
+    new Map([[host, { id: host, host, devices } as Partial<Agent> as Agent]]);
+
+  async function isOver(waiting: Promise<void>): Promise<boolean> {
+    return Promise.race([
+      waiting.then(() => true),
+      new Promise<boolean>((resolve) => setTimeout(() => resolve(false))),
+    ]);
+  }
+
+  test("not before it says so, and not when another one does", async () => {
+    const store = new Store();
+    store.agents.value = machine("laptop");
+    const waiting = told(store, "laptop", "key-1");
+    expect(await isOver(waiting)).toBe(false);
+    store.agents.value = machine("other", "key-1");
+    expect(await isOver(waiting)).toBe(false);
+    store.agents.value = machine("laptop", "key-0", "key-1");
+    expect(await isOver(waiting)).toBe(true);
+  });
+
+  test("at once when it said so before", async () => {
+    const store = new Store();
+    store.agents.value = machine("laptop", "key-1");
+    expect(await isOver(told(store, "laptop", "key-1"))).toBe(true);
+  });
+
+  test("and it does not wait for ever for a machine that went away", async () => {
+    vi.useFakeTimers();
+    const waiting = told(new Store(), "laptop", "key-1");
+    await vi.advanceTimersByTimeAsync(10_000);
+    await waiting;
+    vi.useRealTimers();
+  });
 });

@@ -1,12 +1,12 @@
 /** This device's side of a pairing: see what is joined, answer, and learn that it was done. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import * as api from "./api";
 import { bytes64, hex, sha256, sha256Hex, utf8 } from "./bytes";
 import { type Device, fingerprint } from "./device";
 import { canHaveKey, type OwnKey } from "./own_key";
 import { spoken } from "./spoken";
-import type { Me } from "./wire";
+import type { Store } from "./store";
 import { words } from "./words";
 
 export interface Invitation {
@@ -35,6 +35,8 @@ export type Pairing =
   | { at: "failed"; why: string };
 
 const BETWEEN_LOOKS = 400;
+/** A machine tells its devices by another way than how the pairing ended; it may be a moment later. */
+const TOLD_WITHIN = 10_000;
 const CODE = /^[2-9A-HJKMNP-TV-Z]{6}$/;
 
 /** Reads `CODE.SECRET` as it stands in a QR code's address; null: it is none. */
@@ -57,7 +59,7 @@ export class PairingWith {
 
   constructor(
     private readonly device: Device,
-    private readonly me: () => Me | null,
+    private readonly store: Store,
   ) {}
 
   /** Whether the scanned secret proved where the offer comes from. */
@@ -97,6 +99,7 @@ export class PairingWith {
       await api.answerPairing(code, answer, mac);
       await this.outcome(this.invitation, offer, answer);
       await this.device.keep(key);
+      await told(this.store, offer.host, key.id);
       this.state.value = { at: "paired", offer, fingerprint: fingerprint(key.id) };
     } catch (error) {
       this.fail(error);
@@ -108,7 +111,7 @@ export class PairingWith {
   }
 
   private answer(key: OwnKey): string {
-    const me = this.me();
+    const me = this.store.me.value;
     const nonce = hex(crypto.getRandomValues(new Uint8Array(16)));
     const name = me?.device || "browser";
     return JSON.stringify({ v: 1, key: key.key, name, subject: me?.subject, nonce });
@@ -142,6 +145,23 @@ export class PairingWith {
     const typed = this.state.value.at === "looking" && !this.invitation?.secret;
     this.state.value = typed ? { at: "typing", problem: why } : { at: "failed", why };
   }
+}
+
+/** Waits until the machine is known to take what this key signs: before, nothing would be signed. */
+export async function told(store: Store, host: string, key: string): Promise<void> {
+  let over = () => {};
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, TOLD_WITHIN);
+    const stop = effect(() => {
+      const agents = [...store.agents.value.values()];
+      if (agents.some((one) => one.host === host && one.devices.includes(key))) resolve();
+    });
+    over = () => {
+      clearTimeout(timer);
+      stop();
+    };
+  });
+  over();
 }
 
 /** The HMAC of a step and of all that was said up to it. */

@@ -4,7 +4,7 @@
 import { answer } from "./answering";
 import { type Asked, areMany, type Pushed, type Shown, shownFor, summary, tagOf } from "./notices";
 import { dropOldShells, fromShell, isOfShell, keepShell } from "./shell";
-import { notifications as words } from "./words_notifications";
+import { notifications as words } from "./words/notifications";
 
 declare const self: ServiceWorkerGlobalScope;
 

@@ -3,6 +3,7 @@ import { type AuditPage, type AuditRecord, audit, type Figures, figures, query }
 import { clockTime, exactTime, instant, took } from "../age";
 import { edges, SPANS, type Span, told } from "../audit";
 import { usePage } from "../page";
+import { headOf } from "../reading";
 import { href } from "../route";
 import { words } from "../words/audit";
 import { Bar } from "./Bar";
@@ -81,7 +82,7 @@ function Search() {
 function Spans({ chosen, choose }: { chosen: Span; choose: (span: Span) => void }) {
   return (
     <fieldset class="spans">
-      <legend class="unseen">{words.time}</legend>
+      <legend class="aloud">{words.time}</legend>
       {SPANS.map((one) => (
         <button
           key={one}
@@ -140,17 +141,7 @@ function Records({ wanted }: { wanted: Record<string, string> }) {
       setProblem((error as Error).message);
     }
   };
-  const trouble = first.problem ?? problem;
-  if (trouble) {
-    return (
-      <p class="problem" role="alert">
-        {words.failed(trouble)}{" "}
-        <button type="button" class="btn small" onClick={() => void first.again()}>
-          {words.again}
-        </button>
-      </p>
-    );
-  }
+  if (first.problem) return <Failed why={first.problem} again={first.again} />;
   if (!first.value) return <p class="note">{words.reading}</p>;
   return (
     <>
@@ -165,12 +156,24 @@ function Records({ wanted }: { wanted: Record<string, string> }) {
           </div>
         </div>
       ))}
-      {before && (
+      {problem && <Failed why={problem} again={more} />}
+      {before && !problem && (
         <button type="button" class="btn" onClick={() => void more()}>
           {words.more}
         </button>
       )}
     </>
+  );
+}
+
+function Failed({ why, again }: { why: string; again: () => Promise<void> }) {
+  return (
+    <p class="problem" role="alert">
+      {words.failed(why)}{" "}
+      <button type="button" class="btn small" onClick={() => void again()}>
+        {words.again}
+      </button>
+    </p>
   );
 }
 
@@ -186,7 +189,8 @@ function Record({ record }: { record: AuditRecord }) {
         <span class={`chip tone-${tone}`}>{chip}</span>
         <span class="two">
           <span class="mono">
-            <Shown text={what.slice(0, 300)} />
+            <Shown text={headOf(what)} />
+            {what.length > headOf(what).length && "…"}
           </span>
           <span class="sub">{[rest, place].filter(Boolean).join(" · ")}</span>
         </span>

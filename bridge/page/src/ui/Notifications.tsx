@@ -90,7 +90,7 @@ function QuietHours({ wish, choose }: { wish: Wish; choose: (more: Partial<Wish>
   const { quiet } = wish;
   return (
     <fieldset class="field">
-      <legend class="unseen">{words.quiet}</legend>
+      <legend class="aloud">{words.quiet}</legend>
       <label class="pick">
         <input
           type="checkbox"

@@ -1,0 +1,63 @@
+/** Words of pairing this device with a machine, and of the devices that are paired. */
+
+export const pairing = {
+  heading: "Pair this device",
+  what: "From then on this machine takes answers and messages only from devices paired with it. This device signs with a key of its own, which never leaves it.",
+  facts: {
+    machine: "Machine",
+    agent: "Agent",
+    folder: "Folder",
+    account: "You are",
+    relay: "Relay",
+  },
+  machine: (user: string, host: string) => `${host}, as ${user}`,
+  account: (subject: string, tenant: string) => `${subject} in ${tenant}`,
+  proven: "The code you scanned proves that this comes from the machine itself.",
+  unproven: "Nothing proves yet that this comes from the machine: you will compare three words.",
+  join: "Pair this device",
+  notNow: "Not now",
+  looking: "Asking which machine this is",
+  joining: "Making a key and asking the machine to take it",
+  compare: "Does the machine show the same words?",
+  compareThen:
+    "Type yes there if they are the same. If they differ, type no: somebody is between you and the machine.",
+  done: (host: string) => `Paired with ${host}`,
+  doneThen: "Compare once: the machine printed the same fingerprint.",
+  next: "Show what waits",
+  failed: "This device was not paired",
+  failedThen: "Run chimera-bridge pair on the machine for another code.",
+  type: "Type a code",
+  code: "Code",
+  codeHint: "six characters, from chimera-bridge pair on the machine",
+  look: "Continue",
+  noCode: "That is no code: it has six letters and digits.",
+  insecure: (origin: string) =>
+    `this page came over plain http (${origin}), where browsers make no keys; open it by https, for instance with up --lan`,
+  forged: "what came is not from the machine whose code you scanned",
+  refused: "the machine refused",
+  expired: "the code is older than two minutes",
+  needed: (host: string) =>
+    `${host || "This machine"} takes this only from paired devices, and this device is not paired with it.`,
+  neededThen: "Run chimera-bridge pair there and scan the code, or",
+  neededLink: "type the code",
+};
+
+export const devices = {
+  heading: "Devices",
+  what: "Each has a key of its own. Revoke one that is lost: it is signed out at once, and machines forget its key.",
+  none: "No device is paired. Run chimera-bridge pair on a machine, and scan the code.",
+  reading: "Reading the devices",
+  failed: (why: string) => `The devices cannot be read: ${why}`,
+  own: "this device",
+  of: "of",
+  signsFor: "Signs for",
+  nowhere: "no machine now",
+  lastSeen: "Last seen",
+  fingerprint: "Fingerprint",
+  revoked: "revoked",
+  revoke: "Revoke",
+  sure: "Revoke now",
+  sureThen: "It must be paired again to come back.",
+  keep: "Keep it",
+  pair: "Pair this device by a code",
+};
