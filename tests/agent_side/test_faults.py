@@ -38,6 +38,7 @@ def closed(code=None, reason=""):
         (TimeoutError(), "relay_unreachable", "no answer in time"),
         (OSError(113, "No route to host"), "relay_unreachable", "No route to host"),
         (status(502), "relay_unreachable", "HTTP 502"),
+        (status(503, b'{"error":{"message":"redis"}}'), "relay_unreachable", "redis"),
         (status(404, b"<html>"), "relay_unreachable", "is that a relay"),
         (status(429, b'{"error":{"message":"slow down"}}'), "relay_unreachable", "slow down"),
         (closed(), "socket_closed", "broke"),

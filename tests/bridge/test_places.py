@@ -158,6 +158,7 @@ async def test_a_connector_that_comes_during_an_outage_is_told_to_come_again(own
         async with UplinkPeer(relay, epoch=connector.epoch):
             pass  # whose token it is can only be said by the store
     assert refused.value.response.status_code == 503
+    assert refused.value.response.headers["Retry-After"] == "2"
     own_server.start()
 
 
